@@ -1,0 +1,1 @@
+"""The pytest plugin; loaded in every pytest run of a project that has Headrace installed."""
