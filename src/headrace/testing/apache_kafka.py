@@ -1,0 +1,216 @@
+"""A real Apache Kafka on this machine, as a context manager: the oracle Headrace is tested with.
+
+    with ApacheKafka() as kafka:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+
+One KRaft node on loopback, free ports, a data directory that goes when it stops, 1 GiB of heap
+and otherwise Kafka's defaults.
+"""
+
+import contextlib
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from headrace.errors import HeadraceError
+from headrace.testing.kafka_jars import classpath, java_tool, unavailable
+
+__all__ = ["ApacheKafka", "ApacheKafkaFailed", "java_tool"]
+
+_START_TIMEOUT_SECONDS = 60.0
+_STOP_TIMEOUT_SECONDS = 30.0
+_METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)
+"""Metadata v0 for all topics, without a client id."""
+
+# What Kafka's own start script passes, so that a comparison is with Kafka as people run it.
+_SERVER_FLAGS = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+    "-Dorg.apache.logging.log4j.level=WARN",
+)
+
+
+class ApacheKafkaFailed(HeadraceError):
+    """Apache Kafka did not start; the message carries the end of its log."""
+
+
+class ApacheKafka:
+    """One Apache Kafka node that lives as long as the `with` block.
+
+    `properties` are added to `server.properties` and win over what is set here. A fresh group
+    waits `initial_rebalance_delay_ms` for more members; None keeps Kafka's three seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        heap: str = "1g",
+        initial_rebalance_delay_ms: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self._heap = heap
+        self._overrides = dict(properties or {})
+        if initial_rebalance_delay_ms is not None:
+            self._overrides.setdefault(
+                "group.initial.rebalance.delay.ms", str(initial_rebalance_delay_ms)
+            )
+        self._resources = contextlib.ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_path: Path | None = None
+        self.bootstrap = ""
+        """`host:port` of the running broker."""
+        self.start_seconds = 0.0
+        """From starting the server process to its first useful answer; formatting not included."""
+
+    @staticmethod
+    def unavailable() -> str | None:
+        """Why Apache Kafka cannot run on this machine, or None if it can."""
+        return unavailable()
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        if self._process is None:
+            raise ApacheKafkaFailed("Apache Kafka is not running: enter the `with` block first")
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        """Format a data directory, start the server and wait until it serves metadata."""
+        with contextlib.ExitStack() as resources:
+            directory = Path(
+                resources.enter_context(tempfile.TemporaryDirectory(prefix="apache-kafka-"))
+            )
+            port, controller_port = _free_ports(2)
+            settings = directory / "server.properties"
+            settings.write_text(
+                "".join(
+                    f"{name}={value}\n"
+                    for name, value in self._properties(directory, port, controller_port).items()
+                ),
+                encoding="utf-8",
+            )
+            _format(settings)
+            self._log_path = directory / "server.log"
+            output = resources.enter_context(self._log_path.open("wb"))
+            began = time.monotonic()
+            self._process = self._launch(settings, output)
+            resources.callback(self._stop)
+            self._await_answer(self._process, port, began + _START_TIMEOUT_SECONDS)
+            self.start_seconds = time.monotonic() - began
+            self.bootstrap = f"127.0.0.1:{port}"
+            self._resources = resources.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop the server and remove its data."""
+        self._resources.close()
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The end of what the server has printed: warnings and errors."""
+        if self._log_path is None or not self._log_path.exists():
+            return ""
+        text = self._log_path.read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _properties(self, directory: Path, port: int, controller_port: int) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "log.dirs": str(directory / "data"),
+            # One node cannot keep the three copies that these internal topics ask for.
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            **self._overrides,
+        }
+
+    def _launch(self, settings: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        heap = (f"-Xms{self._heap}", f"-Xmx{self._heap}")
+        return subprocess.Popen(
+            ["java", *heap, *_SERVER_FLAGS, "-cp", classpath(), "kafka.Kafka", str(settings)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+    def _await_answer(self, process: subprocess.Popen[bytes], port: int, deadline: float) -> None:
+        """Return once the broker lists itself in its metadata: then clients can work with it."""
+        while not _serves_metadata(port):
+            if process.poll() is not None:
+                raise ApacheKafkaFailed(
+                    f"Apache Kafka exited with {process.returncode}:\n{self.log_tail()}"
+                )
+            if time.monotonic() > deadline:
+                raise ApacheKafkaFailed(
+                    f"Apache Kafka did not answer within {_START_TIMEOUT_SECONDS:.0f} s:\n"
+                    f"{self.log_tail()}"
+                )
+            time.sleep(0.02)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _format(settings: Path) -> None:
+    cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    # An id that begins with a dash would be read as an option.
+    arguments = ["format", f"--cluster-id={cluster_id}", "--config", str(settings)]
+    result = java_tool("kafka.tools.StorageTool", arguments)
+    if result.returncode != 0:
+        raise ApacheKafkaFailed(
+            f"Apache Kafka's storage could not be formatted:\n{result.stdout}{result.stderr}"
+        )
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different because they are held together."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _serves_metadata(port: int) -> bool:
+    """Whether a Metadata request is answered with at least one broker."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(struct.pack(">i", len(_METADATA_REQUEST)) + _METADATA_REQUEST)
+            with connection.makefile("rb") as answer:
+                _size, _correlation, brokers = struct.unpack(">iii", answer.read(12))
+    except (OSError, struct.error):
+        return False
+    return int(brokers) > 0
