@@ -1,0 +1,220 @@
+"""One client's connection: bytes in, requests started in order, replies out in the same order.
+
+Requests are started as they arrive and may finish in any order (a produce waits for the disk, a
+fetch waits for data), but a client sees its replies in the order it asked. What limits a client is
+always the same: it is not read from while it has too many requests unanswered, while it does not
+take in its replies, or while there is no memory for its next request.
+"""
+
+import asyncio
+import logging
+import struct
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from headrace.broker.guard import ProtocolError
+from headrace.broker.memory import RequestMemory
+from headrace.broker.reply import Outbox, Pending, Reply
+
+if TYPE_CHECKING:
+    from headrace.broker.server import Server
+
+log = logging.getLogger("headrace.broker")
+
+SCRATCH = memoryview(bytearray(64 * 1024))
+"""Where bytes arrive while a connection has no large request under way. It can be shared, because
+the event loop fills it and hands it over in one step."""
+
+MAX_UNANSWERED = 256
+"""Requests of one connection that may be waiting for their replies."""
+
+WRITE_BUFFER = 128 * 1024
+"""Bytes the transport holds for a client before it says that the client is slow."""
+
+_LENGTH = struct.Struct(">i")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Frames, order and backpressure for one client."""
+
+    def __init__(self, server: "Server", memory: RequestMemory) -> None:
+        self._server = server
+        self._memory = memory
+        self._transport: asyncio.Transport
+        self._outbox: Outbox
+        self._unanswered: deque[Pending] = deque()
+        self._partial = b""
+        self._buffer: bytearray | None = None
+        self._view = SCRATCH
+        self._filled = 0
+        self._wanted = 0
+        self._reading = True
+        self._waits_for_memory = False
+        self._closed = False
+        self.client_host = ""
+        self.active_at = time.monotonic()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        self._transport = transport
+        self._outbox = Outbox(transport.write)
+        peer = transport.get_extra_info("peername")
+        self.client_host = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self._server.connected(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The client is gone: nothing may wait for it or be held for it."""
+        self._closed = True
+        self._outbox.clear()
+        for pending in self._unanswered:
+            pending.abandon()
+        self._unanswered.clear()
+        if self._waits_for_memory:
+            self._memory.stop_waiting(self._retry_memory)
+        self._release_buffer()
+        self._server.disconnected(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: the shared scratch, or the rest of a large request."""
+        if self._buffer is None:
+            return SCRATCH
+        return self._view[self._filled : self._wanted]
+
+    def buffer_updated(self, count: int) -> None:
+        """Bytes have arrived."""
+        self.active_at = time.monotonic()
+        try:
+            if self._buffer is None:
+                self._accept(SCRATCH[:count])
+            else:
+                self._filled += count
+                if self._filled == self._wanted:
+                    self._handle(self._view[: self._wanted])
+                    self._release_buffer()
+        except ProtocolError as error:
+            self.refuse(str(error))
+        except Exception:
+            log.exception("closing the connection from %s after an error", self.client_host)
+            self.close()
+
+    def eof_received(self) -> bool:
+        """The client has sent its last byte; nothing it is still owed can be of use to it."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than we write."""
+        self._outbox.block()
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._outbox.unblock()
+        self._regulate()
+
+    def close(self) -> None:
+        """Close the connection once what was written to it has been sent."""
+        self._transport.close()
+
+    def refuse(self, reason: str) -> None:
+        """Close the connection of a client that does not speak the protocol, with one log line."""
+        log.warning("closing the connection from %s: %s", self.client_host, reason)
+        self._server.metrics.refused_connections += 1
+        self._transport.abort()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a request is being answered, so that silence is not idleness."""
+        return bool(self._unanswered)
+
+    def _accept(self, data: memoryview) -> None:
+        """Handle the whole requests in freshly received bytes and keep the beginning of a next."""
+        if self._partial:
+            data = memoryview(bytearray(self._partial + data))
+            self._partial = b""
+        position, end = 0, len(data)
+        while end - position >= 4 and not self._closed:
+            (size,) = _LENGTH.unpack_from(data, position)
+            if not 0 < size <= self._server.max_request_bytes:
+                raise ProtocolError(
+                    f"a request of {size} bytes; the largest allowed is "
+                    f"{self._server.max_request_bytes} (max_request_bytes)"
+                )
+            following = position + 4 + size
+            if following > end:
+                self._begin_large(data[position + 4 : end], size)
+                return
+            self._handle(data[position + 4 : following])
+            position = following
+        if position < end:
+            self._partial = bytes(data[position:])
+
+    def _begin_large(self, received: memoryview, size: int) -> None:
+        buffer = self._memory.take(size)
+        if buffer is None:
+            self._partial = _LENGTH.pack(size) + received
+            self._waits_for_memory = True
+            self._memory.wait(self._retry_memory)
+            self._regulate()
+            return
+        self._buffer = buffer
+        self._view = memoryview(buffer)
+        self._view[: len(received)] = received
+        self._filled = len(received)
+        self._wanted = size
+
+    def _retry_memory(self) -> None:
+        self._waits_for_memory = False
+        self._accept(memoryview(b""))
+        self._regulate()
+
+    def _release_buffer(self) -> None:
+        if self._buffer is not None:
+            buffer, self._buffer, self._view = self._buffer, None, SCRATCH
+            self._memory.give_back(buffer)
+
+    def _handle(self, frame: memoryview) -> None:
+        answer = self._server.start(frame, self)
+        if answer is None:
+            return
+        if isinstance(answer, Pending):
+            answer.then(self._flush_answered)
+            self._unanswered.append(answer)
+        elif not self._unanswered:
+            self._outbox.send(answer)
+            return
+        else:
+            known = Pending()
+            known.resolve(answer)
+            self._unanswered.append(known)
+        self._regulate()
+
+    def _flush_answered(self) -> None:
+        unanswered = self._unanswered
+        while unanswered and (reply := unanswered[0].reply) is not None:
+            unanswered.popleft()
+            self._send(reply)
+        self._regulate()
+
+    def _send(self, reply: Reply) -> None:
+        try:
+            self._outbox.send(reply)
+        except OSError as error:
+            log.error("closing the connection from %s: %s", self.client_host, error)
+            self._transport.abort()
+
+    def _regulate(self) -> None:
+        """Read from the client exactly while there is room for what it sends."""
+        wanted = not (
+            self._waits_for_memory
+            or self._outbox.blocked
+            or len(self._unanswered) >= MAX_UNANSWERED
+        )
+        if wanted != self._reading and not self._transport.is_closing():
+            self._reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()

@@ -1,0 +1,113 @@
+"""What goes back to a client: bytes, or bytes with pieces of log files between them.
+
+A fetch reply names the file ranges it consists of and does not hold them: they are read in small
+pieces as the client takes them in, so a client that does not read costs one piece of memory.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+PIECE = 256 * 1024
+"""How much of a file is read at a time."""
+
+
+class FileRange(Protocol):
+    """A range of a log file that stays readable for as long as it is referred to."""
+
+    @property
+    def length(self) -> int:
+        """How many bytes it has."""
+        ...
+
+    def read(self, start: int, count: int) -> bytes:
+        """`count` bytes from `start`, which counts from the range's beginning."""
+        ...
+
+
+Reply = bytes | Sequence["bytes | FileRange"]
+"""A whole response frame, in the order in which it is sent."""
+
+
+class Pending:
+    """A reply that will be known later; whoever waits for it is called once."""
+
+    __slots__ = ("_then", "cancel", "reply")
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self.cancel: Callable[[], None] | None = None
+        self._then: Callable[[], None] | None = None
+
+    def resolve(self, reply: Reply) -> None:
+        """Make the reply known."""
+        self.reply = reply
+        if self._then is not None:
+            self._then()
+
+    def then(self, callback: Callable[[], None]) -> None:
+        """Call back once the reply is known; it must not be known yet."""
+        self._then = callback
+
+    def abandon(self) -> None:
+        """Nobody waits any more: the client is gone."""
+        self._then = None
+        if self.cancel is not None:
+            self.cancel()
+
+
+class Outbox:
+    """The bytes on their way to one client, in order, written only as fast as it reads."""
+
+    __slots__ = ("_blocked", "_parts", "_position", "_write")
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+        self._parts: deque[bytes | FileRange] = deque()
+        self._position = 0
+        self._blocked = False
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the client has more to read before anything else can be written."""
+        return self._blocked
+
+    def send(self, reply: Reply) -> None:
+        """Write a reply after everything that was sent before it."""
+        if type(reply) is bytes:
+            if not self._parts:
+                self._write(reply)
+                return
+            self._parts.append(reply)
+        else:
+            self._parts.extend(reply)  # type: ignore[arg-type]
+        self._pump()
+
+    def block(self) -> None:
+        """The transport's buffer is full."""
+        self._blocked = True
+
+    def unblock(self) -> None:
+        """The transport's buffer has drained."""
+        self._blocked = False
+        self._pump()
+
+    def clear(self) -> None:
+        """The client is gone: let go of the files."""
+        self._parts.clear()
+        self._position = 0
+
+    def _pump(self) -> None:
+        parts = self._parts
+        while parts and not self._blocked:
+            part = parts[0]
+            if isinstance(part, bytes):
+                parts.popleft()
+                self._write(part)
+                continue
+            piece = part.read(self._position, min(PIECE, part.length - self._position))
+            self._position += len(piece)
+            if self._position >= part.length:
+                parts.popleft()
+                self._position = 0
+            self._write(piece)
