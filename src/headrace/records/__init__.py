@@ -1,0 +1,65 @@
+"""Record batches: the only code that knows the layout of Kafka's v2 format.
+
+Read `header` first (the 61 bytes that a broker looks at), then `validate` (what must hold before an
+append, and what is stamped into a batch), `codecs` and `scan` (inside one batch, in plain Python).
+`headrace.records.arrow` turns whole segments into Arrow columns and back with the compiled loops of
+`kernels`; it is not imported from here because it brings NumPy, Numba and Arrow along.
+"""
+
+from headrace.records.codecs import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
+from headrace.records.errors import (
+    CorruptBatch,
+    DecompressionFailed,
+    DecompressionLimit,
+    InvalidBatch,
+    MalformedBatch,
+    RecordError,
+    TruncatedBatch,
+    UnsupportedCodec,
+    UnsupportedMagic,
+)
+from headrace.records.header import (
+    HEADER_SIZE,
+    BatchHeader,
+    Readable,
+    iterate_headers,
+    read_header,
+)
+from headrace.records.scan import Record, RecordPosition, build_batch, first_at_or_after
+from headrace.records.validate import (
+    NO_TIMESTAMP,
+    Writable,
+    stamp,
+    stamp_append_time,
+    validate_batch,
+)
+
+__all__ = [
+    "HEADER_SIZE",
+    "MAX_DECOMPRESSED_BYTES",
+    "NO_TIMESTAMP",
+    "BatchHeader",
+    "Codec",
+    "CorruptBatch",
+    "DecompressionFailed",
+    "DecompressionLimit",
+    "InvalidBatch",
+    "MalformedBatch",
+    "Readable",
+    "Record",
+    "RecordError",
+    "RecordPosition",
+    "TruncatedBatch",
+    "UnsupportedCodec",
+    "UnsupportedMagic",
+    "Writable",
+    "build_batch",
+    "compress",
+    "decompress",
+    "first_at_or_after",
+    "iterate_headers",
+    "read_header",
+    "stamp",
+    "stamp_append_time",
+    "validate_batch",
+]

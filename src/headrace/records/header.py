@@ -1,0 +1,167 @@
+"""The 61 bytes in front of every v2 record batch.
+
+All that a broker has to know about a batch stands in its header, so this module is on the path of
+every produced and fetched byte: reading one is a single `struct` call, and nothing is copied.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from headrace.records.errors import InvalidBatch, TruncatedBatch, UnsupportedMagic
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+"""Bytes to read from; a memoryview must be one-dimensional and of single bytes."""
+
+MAGIC: Final = 2
+"""The one message format that Headrace speaks."""
+
+MAGIC_AT: Final = 16
+"""Where the message format stands in a batch; the same place in every format there ever was."""
+
+LENGTH_END: Final = 12
+"""The length field ends here; it counts the bytes that follow it."""
+
+HEADER_SIZE: Final = 61
+"""Bytes before the first record (or before the compressed block of records)."""
+
+CODEC_MASK: Final = 0b111
+"""Attribute bits that hold the compression codec."""
+
+APPEND_TIME: Final = 1 << 3
+"""Attribute bit: the broker's clock set the timestamp of every record."""
+
+TRANSACTIONAL: Final = 1 << 4
+"""Attribute bit: the batch belongs to a transaction."""
+
+CONTROL: Final = 1 << 5
+"""Attribute bit: the batch holds a transaction marker instead of records."""
+
+LAYOUT: Final = struct.Struct(">qiibIhiqqqhii")
+"""The fields of `BatchHeader` as they are stored."""
+
+_unpack = LAYOUT.unpack_from
+_new = tuple.__new__
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a batch header, in the order in which they are stored."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return LENGTH_END + self.length
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the batch's last record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Offset at which the following batch begins."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        """Compression codec id; a `Codec` unless the batch is invalid."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def has_append_time(self) -> bool:
+        """Whether every record's timestamp is `max_timestamp`, set by the broker."""
+        return self.attributes & APPEND_TIME != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch holds a transaction marker instead of records."""
+        return self.attributes & CONTROL != 0
+
+
+def read_header(buffer: Readable, position: int = 0) -> BatchHeader:
+    """Read the header of the batch at `position`, believing everything in it.
+
+    Raises `TruncatedBatch` if fewer than 61 bytes are left, or `UnsupportedMagic` if those belong
+    to one of the older, shorter formats.
+    """
+    try:
+        return _new(BatchHeader, _unpack(buffer, position))
+    except struct.error:
+        raise _too_short(buffer, position) from None
+
+
+def iterate_headers(
+    buffer: Readable, position: int = 0, end: int | None = None
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Hop from batch to batch between `position` and `end`, yielding each one's place and header.
+
+    Only lengths are checked. Raises `InvalidBatch` at a length too small to hold a header, and
+    `TruncatedBatch` at a batch that does not end by `end`; its `position` is how far whole batches
+    reach.
+    """
+    if end is None:
+        end = len(buffer)
+    while position < end:
+        header = read_header(buffer, position)
+        following = position + LENGTH_END + header.length
+        if header.length < HEADER_SIZE - LENGTH_END:
+            raise impossible_length(header, position)
+        if following > end:
+            raise incomplete(header, position, end - position)
+        yield position, header
+        position = following
+
+
+def impossible_length(header: BatchHeader, position: int) -> InvalidBatch:
+    """Describe a batch whose length does not even cover its header."""
+    return InvalidBatch(
+        f"length {header.length} is less than the {HEADER_SIZE - LENGTH_END} bytes of a header",
+        position,
+        header.base_offset,
+    )
+
+
+def incomplete(header: BatchHeader, position: int, available: int) -> TruncatedBatch:
+    """Describe a batch that goes on beyond the bytes that are there."""
+    return TruncatedBatch(
+        f"its length says {header.size} bytes but only {available} are there",
+        position,
+        header.base_offset,
+    )
+
+
+def _too_short(buffer: Readable, position: int) -> TruncatedBatch | UnsupportedMagic:
+    available = max(len(buffer) - position, 0)
+    if available > MAGIC_AT and buffer[position + MAGIC_AT] != MAGIC:
+        return unsupported_magic(buffer[position + MAGIC_AT], position)
+    return TruncatedBatch(
+        f"a header has {HEADER_SIZE} bytes but only {available} are there", position
+    )
+
+
+def unsupported_magic(magic: int, position: int) -> UnsupportedMagic:
+    """Describe a batch in a message format other than v2."""
+    return UnsupportedMagic(
+        f"message format {magic} is not {MAGIC}, the only one supported; "
+        "use a client of Kafka 0.11 or newer",
+        position,
+    )
