@@ -1,0 +1,30 @@
+"""Everything that can be set, from one place.
+
+`broker` and `kafka` declare the sections, `sections` and `kinds` are what they are declared with,
+`sources` reads what was written in headrace.toml, the environment and the command line, and
+`loading` makes one `Settings` object of it.
+"""
+
+from headrace.settings.address import join_address, split_address
+from headrace.settings.broker import BrokerSettings
+from headrace.settings.errors import (
+    InvalidSetting,
+    SettingsError,
+    SettingsFileError,
+    UnknownSetting,
+)
+from headrace.settings.kafka import KafkaSettings
+from headrace.settings.loading import Settings, load_settings
+
+__all__ = [
+    "BrokerSettings",
+    "InvalidSetting",
+    "KafkaSettings",
+    "Settings",
+    "SettingsError",
+    "SettingsFileError",
+    "UnknownSetting",
+    "join_address",
+    "load_settings",
+    "split_address",
+]
