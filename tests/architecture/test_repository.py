@@ -1,0 +1,65 @@
+"""What the repository must not contain, because it holds on one machine only."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+INDEX_ADDRESS = re.compile(
+    r"pythonhosted\.org|/simple/?(?=[\s\"']|$)|^\s*(--|-)?(extra-)?index-url|^\s*--find-links",
+    re.MULTILINE,
+)
+MACHINE_PATH = re.compile(r"(?<![\w.:/}*-])/(home|root|Users|work|workspace)/\w")
+
+
+def tracked_files() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listing.stdout.split("\0") if name]
+
+
+def texts() -> list[tuple[Path, str]]:
+    files = [path for path in tracked_files() if path.is_file() and path != Path(__file__)]
+    return [(path.relative_to(ROOT), path.read_text(errors="replace")) for path in files]
+
+
+@pytest.mark.parametrize("pattern", [INDEX_ADDRESS, MACHINE_PATH], ids=["index", "path"])
+def test_no_file_names_a_package_index_or_a_path_of_some_machine(pattern: re.Pattern[str]) -> None:
+    found = [f"{path}: {match[0]}" for path, text in texts() for match in pattern.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (INDEX_ADDRESS, "--index-url https://packages.example/simple"),
+        (INDEX_ADDRESS, "a @ https://files.pythonhosted.org/a.whl"),
+        (INDEX_ADDRESS, "# x\n--find-links wheels"),
+        (MACHINE_PATH, "# via -r /home/ada/project/requirements.in"),
+        (MACHINE_PATH, 'DATA = "/root/data"'),
+    ],
+)
+def test_the_patterns_find_what_they_are_for(pattern: re.Pattern[str], text: str) -> None:
+    assert pattern.search(text)
+
+
+@pytest.mark.parametrize("name", ["runtime", "dev"])
+def test_every_locked_requirement_has_a_hash(name: str) -> None:
+    lock = (ROOT / "requirements" / f"{name}.lock").read_text()
+    requirements = re.findall(r"^[a-z0-9].*(?:\n    --hash=.*)*", lock, re.MULTILINE)
+    assert len(requirements) > 20
+    assert [entry for entry in requirements if "--hash=sha256:" not in entry] == []
+
+
+def test_both_locks_agree_on_what_they_share() -> None:
+    def pins(name: str) -> set[str]:
+        lock = (ROOT / "requirements" / f"{name}.lock").read_text()
+        return set(re.findall(r"^[a-z0-9][^ ]*==[^ \\]+", lock, re.MULTILINE))
+
+    assert pins("runtime") <= pins("dev")
