@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from headrace.errors import HeadraceError
-from headrace.testing.kafka_jars import classpath, java_tool, unavailable
+from headrace.testing.kafka_jars import classpath, java_program, java_tool, unavailable
 
 __all__ = ["ApacheKafka", "ApacheKafkaFailed", "java_tool"]
 
@@ -151,8 +151,9 @@ class ApacheKafka:
 
     def _launch(self, settings: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
         heap = (f"-Xms{self._heap}", f"-Xmx{self._heap}")
+        server = ("-cp", classpath(), "kafka.Kafka", str(settings))
         return subprocess.Popen(
-            ["java", *heap, *_SERVER_FLAGS, "-cp", classpath(), "kafka.Kafka", str(settings)],
+            [java_program(), *heap, *_SERVER_FLAGS, *server],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

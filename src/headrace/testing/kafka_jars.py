@@ -53,12 +53,19 @@ def classpath() -> str:
 
     Raises `KafkaUnavailable` without Java or, for the first fetch, without Maven or a repository.
     """
-    if shutil.which("java") is None:
-        raise KafkaUnavailable("Apache Kafka needs Java 17 or newer: put `java` on the PATH")
+    java_program()
     directory = _cache_directory() / f"apache-kafka-{KAFKA_VERSION}"
     if not directory.is_dir():
         _fetch(directory)
     return str(directory / "*")
+
+
+def java_program() -> str:
+    """Where `java` is; raises `KafkaUnavailable` if it is not on the PATH."""
+    program = shutil.which("java")
+    if program is None:
+        raise KafkaUnavailable("Apache Kafka needs Java 17 or newer: put `java` on the PATH")
+    return program
 
 
 def java_tool(
@@ -70,7 +77,7 @@ def java_tool(
     `subprocess.TimeoutExpired` if the tool is still running after `timeout` seconds.
     """
     return subprocess.run(
-        ["java", *_TOOL_FLAGS, "-cp", classpath(), main_class, *arguments],
+        [java_program(), *_TOOL_FLAGS, "-cp", classpath(), main_class, *arguments],
         input=stdin if stdin is not None else "",
         capture_output=True,
         text=True,

@@ -1,0 +1,95 @@
+"""The clusters that end-to-end tests run against: a Headrace broker and Apache Kafka."""
+
+import contextlib
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.testing.apache_kafka import ApacheKafka
+
+HEADRACE = "headrace"
+APACHE_KAFKA = "apache-kafka"
+
+_READY_TIMEOUT_SECONDS = 20
+_ADDRESS = re.compile(r"(127\.0\.0\.1|localhost):(\d+)")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster of one node and how to reach it."""
+
+    name: str
+    bootstrap: str
+
+    @property
+    def host(self) -> str:
+        return self.bootstrap.rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
+
+
+@contextlib.contextmanager
+def headrace_cluster(*options: str) -> Iterator[Cluster]:
+    """A Headrace broker in a process of its own, started as a user starts it."""
+    with tempfile.TemporaryDirectory(prefix="headrace-") as directory:
+        log = Path(directory) / "broker.log"
+        place = ("--port", "0", "--data", str(Path(directory) / "data"))
+        with log.open("wb") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "headrace", "broker", *place, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        with process:
+            try:
+                yield Cluster(HEADRACE, _await_ready_line(process, log))
+            finally:
+                process.terminate()
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+        if process.returncode not in {0, -15}:
+            raise AssertionError(
+                f"the broker exited with {process.returncode}:\n{log.read_text()[-4000:]}"
+            )
+
+
+@contextlib.contextmanager
+def apache_kafka_cluster() -> Iterator[Cluster]:
+    """Apache Kafka, set to form groups at once and to need one partition for group offsets."""
+    with ApacheKafka(
+        initial_rebalance_delay_ms=0, properties={"offsets.topic.num.partitions": "1"}
+    ) as kafka:
+        yield Cluster(APACHE_KAFKA, kafka.bootstrap)
+
+
+def _await_ready_line(process: subprocess.Popen[str], log: Path) -> str:
+    """The address in the first line of the broker's output that has one."""
+    found: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if address := _ADDRESS.search(line):
+                found.put(address.group(0))
+        found.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        address = found.get(timeout=_READY_TIMEOUT_SECONDS)
+    except queue.Empty:
+        address = None
+    if address is None:
+        raise AssertionError(f"the broker printed no ready line:\n{log.read_text()[-4000:]}")
+    return address

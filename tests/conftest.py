@@ -1,0 +1,109 @@
+"""Fixtures shared by the end-to-end tests: a cluster, and topics with names of their own.
+
+A test that takes `cluster` runs once against Headrace and once against Apache Kafka; each is
+started once per session. Where Apache Kafka cannot run, its half is skipped with the reason.
+"""
+
+import itertools
+import re
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.testing.apache_kafka import ApacheKafka
+from tests.clusters import (
+    APACHE_KAFKA,
+    HEADRACE,
+    Cluster,
+    apache_kafka_cluster,
+    headrace_cluster,
+)
+
+_numbers = itertools.count(1)
+
+
+class TopicFactory(Protocol):
+    """Creates a topic with a fresh name and returns the name once clients can see it."""
+
+    def __call__(self, partitions: int = 1, config: dict[str, str] | None = None) -> str: ...
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "partitions(count): how many the `topic` fixture has")
+    # kafka-python's own affair: it reads its schemas with functions that Python deprecated.
+    config.addinivalue_line(
+        "filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning"
+    )
+
+
+@pytest.fixture(
+    scope="session",
+    params=[HEADRACE, pytest.param(APACHE_KAFKA, marks=pytest.mark.apache_kafka)],
+)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A running cluster; shared by the session, so names of topics and groups must be fresh."""
+    if request.param == HEADRACE:
+        with headrace_cluster() as running:
+            yield running
+        return
+    if reason := ApacheKafka.unavailable():
+        pytest.skip(reason)
+    with apache_kafka_cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(cluster: Cluster) -> AdminClient:
+    """A confluent-kafka admin client of the cluster."""
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+@pytest.fixture
+def fresh_name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses, telling which test it belongs to."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).removeprefix("test-")
+    return f"{words[:60].strip('-')}-{next(_numbers)}"
+
+
+@pytest.fixture
+def group(fresh_name: str) -> str:
+    """The name of a consumer group that does not exist yet."""
+    return f"group-{fresh_name}"
+
+
+@pytest.fixture
+def new_topic(admin: AdminClient, fresh_name: str) -> TopicFactory:
+    """Creates topics of the given shape."""
+
+    def create(partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        name = f"{fresh_name}-{next(_numbers)}"
+        created = admin.create_topics(
+            [NewTopic(name, partitions, 1, config=config or {})], request_timeout=20
+        )
+        created[name].result(20)
+        _await_topic(admin, name, partitions)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, new_topic: TopicFactory) -> str:
+    """A fresh topic with one partition, or as many as the test's `partitions` marker says."""
+    marker = request.node.get_closest_marker("partitions")
+    return new_topic(marker.args[0] if marker else 1)
+
+
+def _await_topic(admin: AdminClient, name: str, partitions: int) -> None:
+    """Wait until the broker serves the topic: Kafka's controller answers a little earlier."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = admin.list_topics(timeout=10).topics.get(name)
+        leaders = [one.leader for one in found.partitions.values()] if found else []
+        if len(leaders) == partitions and min(leaders) >= 0:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{name} did not appear with {partitions} partitions")
