@@ -214,7 +214,7 @@ class TestInvalidValues:
             ('segment_age = "soon"', '"soon" is not a duration'),
             ("segment_age = 7", 'needs a unit, as in "7ms" or "7s"'),
             ("segment_age = -1", "needs a unit"),
-            ('flush_interval = "0.5ms"', "not a whole number of milliseconds"),
+            ('flush_interval = "0.5ms"', "must be a whole number of milliseconds"),
             ('flush_interval = ""', "is not a duration"),
             ('auto_create_topics = "perhaps"', "must be true or false"),
             ("data = 1", "must be a path"),

@@ -5,10 +5,8 @@ names that no section declares.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from headrace.settings.errors import SettingsFileError, UnknownSetting
@@ -37,6 +35,8 @@ class Written:
 
 def read_file(path: Path, sections: Sections) -> Iterator[Written]:
     """What a TOML file says."""
+    import tomllib  # only here: a broker without a file should not pay for it
+
     try:
         text = path.read_text(encoding="utf-8")
         document = tomllib.loads(text)
@@ -115,6 +115,8 @@ def _keys(section: type[Section]) -> list[str]:
 
 
 def _did_you_mean(word: str, candidates: Mapping[str, object] | list[str]) -> str:
+    from difflib import get_close_matches
+
     close = get_close_matches(word, candidates, n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(candidates)}."
 

@@ -1,7 +1,6 @@
 """Sizes and durations as people write them, such as "1 GiB" and "7 days"."""
 
 import re
-from fractions import Fraction
 
 _SIZES = {
     "b": 1,
@@ -45,7 +44,7 @@ def parse_size(text: str) -> int:
     unit = (match[2] or "b").lower() if match else ""
     if match is None or unit not in _SIZES:
         raise ValueError(f'"{text}" is not a size; write one like "512 MB" or "1 GiB"')
-    return _whole(Fraction(match[1]) * _SIZES[unit], text, "bytes")
+    return _multiplied(match[1], _SIZES[unit], "bytes")
 
 
 def parse_duration(text: str) -> int:
@@ -54,16 +53,16 @@ def parse_duration(text: str) -> int:
     >>> parse_duration("7 days"), parse_duration("30s"), parse_duration("1h 30m")
     (604800000, 30000, 5400000)
     """
-    total, position = Fraction(0), 0
+    total = position = 0
     while position < len(text):
         match = _DURATION_PART.match(text, position)
         if match is None or match[2].lower() not in _DURATIONS:
             break
-        total += Fraction(match[1]) * _DURATIONS[match[2].lower()]
+        total += _multiplied(match[1], _DURATIONS[match[2].lower()], "milliseconds")
         position = match.end()
     if not text.strip() or position < len(text):
         raise ValueError(f'"{text}" is not a duration; write one like "250ms", "30s" or "7 days"')
-    return _whole(total, text, "milliseconds")
+    return total
 
 
 def format_size(size: int) -> str:
@@ -93,7 +92,11 @@ def format_duration(milliseconds: int) -> str:
     return f"{milliseconds} ms"
 
 
-def _whole(amount: Fraction, text: str, unit: str) -> int:
-    if amount.denominator != 1:
-        raise ValueError(f'"{text}" is not a whole number of {unit}')
-    return int(amount)
+def _multiplied(number: str, scale: int, unit: str) -> int:
+    """Multiply a decimal number exactly; ValueError if the product is not whole."""
+    whole, _, fraction = number.partition(".")
+    denominator: int = 10 ** len(fraction)
+    product, remainder = divmod(int(whole + fraction) * scale, denominator)
+    if remainder:
+        raise ValueError(f"must be a whole number of {unit}")
+    return product
