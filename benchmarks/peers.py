@@ -1,0 +1,173 @@
+"""The contestants: Headrace and Apache Kafka, each a process of its own that starts when needed."""
+
+import contextlib
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from headrace.errors import HeadraceError
+from headrace.testing.apache_kafka import ApacheKafka
+from headrace.testing.kafka_jars import KAFKA_VERSION
+
+HEADRACE = "Headrace"
+HEADRACE_FSYNC = "Headrace, fsync"
+APACHE_KAFKA = f"Apache Kafka {KAFKA_VERSION}"
+
+_START_TIMEOUT_SECONDS = 30.0
+_STOP_TIMEOUT_SECONDS = 30.0
+_PROBE_SECONDS = 0.001
+_METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)
+"""Metadata v0 for all topics, without a client id."""
+
+
+class Server(Protocol):
+    """A broker that runs in a process of its own."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Its `host:port`."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    @property
+    def start_seconds(self) -> float:
+        """From starting the process to the first answer that names a broker."""
+
+
+Launch = Callable[[], contextlib.AbstractContextManager[Server]]
+"""Starts a server that stops, and whose data goes, when the block ends."""
+
+
+class HeadraceFailed(HeadraceError):
+    """Headrace did not start; the message carries what it printed."""
+
+
+class HeadraceProcess:
+    """`python -m headrace broker` on a data directory of its own, for as long as a `with` block."""
+
+    def __init__(self, *, flush: str) -> None:
+        self._flush = flush
+        self._resources = contextlib.ExitStack()
+        self.bootstrap = ""
+        self.pid = 0
+        self.start_seconds = 0.0
+
+    def __enter__(self) -> Self:
+        """Start the broker and wait until it answers."""
+        with contextlib.ExitStack() as resources:
+            directory = Path(
+                resources.enter_context(tempfile.TemporaryDirectory(prefix="headrace-benchmark-"))
+            )
+            output = resources.enter_context((directory / "output.log").open("wb+"))
+            port = _free_port()
+            command = ["broker", "--port", str(port), "--data", str(directory / "data")]
+            began = time.monotonic()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "headrace", *command, "--flush", self._flush],
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            resources.callback(_stop, process)
+            while not _names_a_broker(port):
+                late = time.monotonic() > began + _START_TIMEOUT_SECONDS
+                if late or process.poll() is not None:
+                    output.seek(0)
+                    raise HeadraceFailed(f"Headrace did not start:\n{output.read().decode()}")
+                time.sleep(_PROBE_SECONDS)
+            self.start_seconds = time.monotonic() - began
+            self.bootstrap, self.pid = f"127.0.0.1:{port}", process.pid
+            self._resources = resources.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop the broker and remove its data."""
+        self._resources.close()
+
+
+def launch_headrace() -> HeadraceProcess:
+    """Headrace that leaves writing back to the operating system, as Kafka does."""
+    return HeadraceProcess(flush="os")
+
+
+def launch_headrace_fsync() -> HeadraceProcess:
+    """Headrace that answers acks=all only after fsync, which is its default."""
+    return HeadraceProcess(flush="ack")
+
+
+def launch_apache_kafka() -> ApacheKafka:
+    """Apache Kafka with 1 GiB of heap and its defaults."""
+    # Deleted topics leave at once instead of after a minute: a run must not fill the disk.
+    return ApacheKafka(heap="1g", properties={"log.segment.delete.delay.ms": "0"})
+
+
+class Fleet:
+    """Servers that are started when first asked for and all stopped together.
+
+    They stay up between the rounds, so that the JVM keeps what it has compiled. An idle Kafka
+    takes about 2 % of one core meanwhile, an idle Headrace nothing to speak of.
+    """
+
+    def __init__(self) -> None:
+        self._resources = contextlib.ExitStack()
+        self._running: dict[Launch, Server] = {}
+
+    def server(self, launch: Launch) -> Server:
+        """The server that `launch` starts, started now if it is the first time."""
+        if launch not in self._running:
+            self._running[launch] = self._resources.enter_context(launch())
+        return self._running[launch]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop everything that was started."""
+        self._resources.close()
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def _names_a_broker(port: int) -> bool:
+    """Whether a Metadata request is answered with at least one broker."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(struct.pack(">i", len(_METADATA_REQUEST)) + _METADATA_REQUEST)
+            with connection.makefile("rb") as answer:
+                _size, _correlation, brokers = struct.unpack(">iii", answer.read(12))
+    except (OSError, struct.error):
+        return False
+    return int(brokers) > 0
