@@ -1,0 +1,27 @@
+"""A group as an administrator sees it."""
+
+from headrace.broker.groups.group import Group
+from headrace.broker.groups.messages import GroupDescription, MemberDescription
+from headrace.broker.groups.state import GroupState
+
+
+def describe(group: Group) -> GroupDescription:
+    """Describe a group; what its members agreed on is shown only while it holds."""
+    stable = group.state is GroupState.STABLE
+    return GroupDescription(
+        group_id=group.id,
+        state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_name=(group.protocol_name or "") if stable else "",
+        members=tuple(
+            MemberDescription(
+                member_id=member.id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                metadata=member.metadata(group.protocol_name) if stable else b"",
+                assignment=member.assignment,
+            )
+            for member in group.roster
+        ),
+    )

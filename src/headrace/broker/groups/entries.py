@@ -1,0 +1,125 @@
+"""What the journal of group offsets says: its entries, as values and as bytes.
+
+An entry is a JSON array that begins with its kind. Entries are small and few compared with records,
+so that being readable with any tool is worth more than a few bytes.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from headrace.errors import HeadraceError
+
+
+class UnreadableEntry(HeadraceError):
+    """The journal of group offsets says something that this version does not understand."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic, by name."""
+
+    topic: str
+    partition: int
+
+
+class Committed(NamedTuple):
+    """How far a group has read a partition."""
+
+    offset: int
+    """The next record to read."""
+    leader_epoch: int
+    """The epoch of the last record read, or -1 if the client did not say."""
+    metadata: str
+    """A note of the client's own."""
+    committed_at_ms: int
+    expires_at_ms: int | None = None
+    """Set where the client asked for a retention of its own, as old versions can."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsCommitted:
+    """A group has committed offsets."""
+
+    group_id: str
+    offsets: tuple[tuple[TopicPartition, Committed], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsRemoved:
+    """Offsets of a group have been deleted or have expired."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettled:
+    """A group has become stable, or empty.
+
+    After a restart this tells groups that have members, whose offsets stay as long as the members
+    do, from consumers that only store offsets, whose offsets expire one by one.
+    """
+
+    group_id: str
+    protocol_type: str
+    generation: int
+    empty_since_ms: int | None
+    """None while the group has members."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDeleted:
+    """A group is gone with everything that belonged to it."""
+
+    group_id: str
+
+
+Entry = OffsetsCommitted | OffsetsRemoved | GroupSettled | GroupDeleted
+"""Anything that the journal can say."""
+
+
+def encode(entry: Entry) -> bytes:
+    """The bytes of an entry.
+
+    >>> encode(GroupSettled("billing", "consumer", 3, None))
+    b'["settled","billing","consumer",3,null]'
+    """
+    fields: list[Any]
+    match entry:
+        case OffsetsCommitted(group_id, offsets):
+            fields = ["committed", group_id, [(*where, *what) for where, what in offsets]]
+        case OffsetsRemoved(group_id, partitions):
+            fields = ["removed", group_id, [tuple(each) for each in partitions]]
+        case GroupSettled(group_id, protocol_type, generation, empty_since_ms):
+            fields = ["settled", group_id, protocol_type, generation, empty_since_ms]
+        case GroupDeleted(group_id):
+            fields = ["deleted", group_id]
+    return orjson.dumps(fields)
+
+
+def decode(payload: bytes) -> Entry:
+    """The entry that the bytes say; `UnreadableEntry` if they say none."""
+    try:
+        match orjson.loads(payload):
+            case ["committed", group_id, offsets]:
+                return OffsetsCommitted(
+                    group_id,
+                    tuple((TopicPartition(*each[:2]), Committed(*each[2:])) for each in offsets),
+                )
+            case ["removed", group_id, partitions]:
+                return OffsetsRemoved(group_id, tuple(TopicPartition(*each) for each in partitions))
+            case ["settled", group_id, protocol_type, generation, empty_since_ms]:
+                return GroupSettled(group_id, protocol_type, generation, empty_since_ms)
+            case ["deleted", group_id]:
+                return GroupDeleted(group_id)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(payload) from error
+    raise _unreadable(payload)
+
+
+def _unreadable(payload: bytes) -> UnreadableEntry:
+    return UnreadableEntry(
+        f"the journal of group offsets has an entry that cannot be read: {payload[:80]!r}; "
+        "use the Headrace version that wrote it"
+    )

@@ -1,0 +1,127 @@
+"""The offsets that groups have committed; they survive a restart and a crash."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from headrace.broker.groups.entries import (
+    Committed,
+    Entry,
+    GroupDeleted,
+    GroupSettled,
+    OffsetsCommitted,
+    OffsetsRemoved,
+    TopicPartition,
+    decode,
+    encode,
+)
+from headrace.log.journal import Journal
+
+COMPACTION_FLOOR: Final = 1 << 20
+"""A journal with fewer bytes than this is not worth rewriting."""
+
+COMPACTION_RATIO: Final = 10
+"""How many times larger than the live offsets a journal may grow."""
+
+_NO_OFFSETS: Final[Mapping[TopicPartition, Committed]] = MappingProxyType({})
+
+
+class OffsetStore:
+    """Committed offsets by group, in memory, with a journal behind them.
+
+    Every change is written to the journal before it can be seen, and is safe once the journal has
+    been flushed, for which whoever answers a client waits. A change that the disk refuses raises
+    `StorageError` and has not happened.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self._offsets: dict[str, dict[TopicPartition, Committed]] = {}
+        self._settled: dict[str, GroupSettled] = {}
+        self._compact_size = 0
+
+    @classmethod
+    def open(cls, journal: Journal) -> "OffsetStore":
+        """The offsets that a journal tells of."""
+        store = cls(journal)
+        for payload in journal.entries():
+            store._apply(decode(payload))
+        store._compact_size = sum(len(encode(entry)) for entry in store._live_entries())
+        return store
+
+    def groups(self) -> set[str]:
+        """The groups that have offsets, or had members."""
+        return self._offsets.keys() | self._settled.keys()
+
+    def history(self, group_id: str) -> GroupSettled | None:
+        """How the group's last generation ended up; None if it never had members."""
+        return self._settled.get(group_id)
+
+    def fetch(self, group_id: str) -> Mapping[TopicPartition, Committed]:
+        """All offsets of a group; empty if it has none."""
+        return self._offsets.get(group_id, _NO_OFFSETS)
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Set offsets of a group, all or none."""
+        if offsets:
+            self._record(OffsetsCommitted(group_id, tuple(offsets.items())))
+
+    def remove(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
+        """Forget offsets of a group; those it does not have are no concern."""
+        known = tuple(each for each in partitions if each in self.fetch(group_id))
+        if known:
+            self._record(OffsetsRemoved(group_id, known))
+
+    def settle(self, entry: GroupSettled) -> None:
+        """Remember that a group has become stable or empty."""
+        self._record(entry)
+
+    def delete_group(self, group_id: str) -> None:
+        """Forget everything about a group."""
+        if group_id in self._offsets or group_id in self._settled:
+            self._record(GroupDeleted(group_id))
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget every group's offsets in a topic, which has been deleted."""
+        for group_id, offsets in tuple(self._offsets.items()):
+            self.remove(group_id, [each for each in offsets if each.topic == topic])
+
+    def compact_if_due(self) -> bool:
+        """Rewrite the journal if most of it is history; blocks on the disk while it does.
+
+        The cost is that of writing the live offsets once, spread over the commits that made the
+        journal `COMPACTION_RATIO` times larger than it was after the last rewrite.
+        """
+        if self.journal.size < max(COMPACTION_FLOOR, COMPACTION_RATIO * self._compact_size):
+            return False
+        self.journal.rewrite(map(encode, self._live_entries()))
+        self._compact_size = self.journal.size
+        return True
+
+    def _live_entries(self) -> Iterator[Entry]:
+        yield from self._settled.values()
+        for group_id, offsets in self._offsets.items():
+            yield OffsetsCommitted(group_id, tuple(offsets.items()))
+
+    def _record(self, entry: Entry) -> None:
+        self.journal.append(encode(entry))
+        self._apply(entry)
+
+    def _apply(self, entry: Entry) -> None:
+        match entry:
+            case OffsetsCommitted(group_id, offsets):
+                self._offsets.setdefault(group_id, {}).update(offsets)
+            case OffsetsRemoved(group_id, partitions):
+                self._forget(group_id, partitions)
+            case GroupSettled(group_id):
+                self._settled[group_id] = entry
+            case GroupDeleted(group_id):
+                self._offsets.pop(group_id, None)
+                self._settled.pop(group_id, None)
+
+    def _forget(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        remaining = self._offsets.get(group_id, {})
+        for each in partitions:
+            remaining.pop(each, None)
+        if not remaining:
+            self._offsets.pop(group_id, None)
