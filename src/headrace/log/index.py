@@ -1,0 +1,168 @@
+"""Where batches begin in a segment: few enough entries to keep, dense enough to find any batch.
+
+An entry names a batch by its offset and position, and carries the largest timestamp of all batches
+*before* it. That one number per entry is the whole time index: it never falls from one entry to the
+next, so the first record at or after a time lies behind the last entry whose number is smaller.
+"""
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from headrace.records import NO_TIMESTAMP
+
+_UINT32: Final = "I"
+_INT64: Final = "q"
+_NUMBERS_PER_ROW: Final = 4
+_TIMES_PER_ROW: Final = 2
+
+ROW_SIZE: Final = 16
+"""An entry in a file: relative offset (4 bytes), position (4), timestamp (8), little-endian."""
+
+
+class Place(NamedTuple):
+    """The beginning of a batch."""
+
+    offset: int
+    position: int
+
+
+class SparseIndex:
+    """The entries of one segment, in order; offsets are kept relative to the segment's first.
+
+    Costs 16 bytes an entry. Lookups are binary searches in flat arrays.
+    """
+
+    __slots__ = ("base_offset", "offsets", "positions", "timestamps")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.offsets = array(_UINT32)
+        self.positions = array(_UINT32)
+        self.timestamps = array(_INT64)
+
+    def __len__(self) -> int:
+        """How many entries there are."""
+        return len(self.timestamps)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the entries occupy."""
+        return len(self.timestamps) * ROW_SIZE
+
+    def add(self, offset: int, position: int, max_timestamp: int) -> None:
+        """Add a batch behind all others; `max_timestamp` is that of the batches before it."""
+        self.offsets.append(offset - self.base_offset)
+        self.positions.append(position)
+        self.timestamps.append(max_timestamp)
+
+    def at_or_below_offset(self, offset: int) -> Place:
+        """The last entry that is not beyond an offset; the segment's beginning if there is none."""
+        index = bisect_right(self.offsets, offset - self.base_offset) - 1
+        if index < 0:
+            return Place(self.base_offset, 0)
+        return Place(self.base_offset + self.offsets[index], self.positions[index])
+
+    def at_or_below_position(self, position: int) -> Place:
+        """The last entry that is not beyond a position; the beginning if there is none."""
+        index = bisect_right(self.positions, position) - 1
+        if index < 0:
+            return Place(self.base_offset, 0)
+        return Place(self.base_offset + self.offsets[index], self.positions[index])
+
+    def before_time(self, timestamp: int) -> Place:
+        """A place before which every record is older than a time."""
+        index = bisect_left(self.timestamps, timestamp) - 1
+        if index < 0:
+            return Place(self.base_offset, 0)
+        return Place(self.base_offset + self.offsets[index], self.positions[index])
+
+    def max_timestamp_before(self, offset: int) -> tuple[Place, int]:
+        """The last entry not beyond an offset, and the largest timestamp before that entry."""
+        index = bisect_right(self.offsets, offset - self.base_offset) - 1
+        if index < 0:
+            return Place(self.base_offset, 0), NO_TIMESTAMP
+        place = Place(self.base_offset + self.offsets[index], self.positions[index])
+        return place, self.timestamps[index]
+
+    def truncate(self, position: int) -> bool:
+        """Forget entries at or beyond a position; return whether there were any."""
+        count = bisect_left(self.positions, position)
+        forgotten = count < len(self)
+        del self.offsets[count:]
+        del self.positions[count:]
+        del self.timestamps[count:]
+        return forgotten
+
+    def encode(self, start: int, end: int) -> bytes:
+        """The entries from `start` to `end` as they are stored in a file."""
+        count = end - start
+        numbers = array(_UINT32, bytes(count * ROW_SIZE))
+        numbers[0::_NUMBERS_PER_ROW] = self.offsets[start:end]
+        numbers[1::_NUMBERS_PER_ROW] = self.positions[start:end]
+        times = self.timestamps[start:end]
+        if sys.byteorder == "big":  # pragma: no cover
+            numbers.byteswap()
+            times.byteswap()
+        rows = array(_INT64, numbers.tobytes())
+        rows[1::_TIMES_PER_ROW] = times
+        return rows.tobytes()
+
+    def extend(self, rows: bytes) -> None:
+        """Add entries as they are stored in a file."""
+        numbers = array(_UINT32, rows)
+        times = array(_INT64, rows)[1::_TIMES_PER_ROW]
+        if sys.byteorder == "big":  # pragma: no cover
+            numbers.byteswap()
+            times.byteswap()
+        self.offsets += numbers[0::_NUMBERS_PER_ROW]
+        self.positions += numbers[1::_NUMBERS_PER_ROW]
+        self.timestamps += times
+
+    def is_ordered(self) -> bool:
+        """Whether the entries are as `add` makes them: places rise, and times never fall.
+
+        Costs a Python step per entry; for an index that comes from a file.
+        """
+        return (
+            _rises(self.offsets)
+            and _rises(self.positions)
+            and list(self.timestamps) == sorted(self.timestamps)
+        )
+
+
+class RecentBatches:
+    """Every one of the last batches of a log's end, for readers that follow it closely.
+
+    A consumer that has read everything asks for the offset that was the end a moment ago, which is
+    hardly ever an entry of the sparse index. Here it is found without touching the file.
+    """
+
+    __slots__ = ("offsets", "positions")
+
+    KEPT: Final = 128
+    """How many batches are remembered at least; up to twice as many."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.positions: list[int] = []
+
+    def add(self, offset: int, position: int) -> None:
+        """Remember one more batch."""
+        offsets = self.offsets
+        offsets.append(offset)
+        self.positions.append(position)
+        if len(offsets) > 2 * self.KEPT:
+            del offsets[: self.KEPT]
+            del self.positions[: self.KEPT]
+
+
+def _rises(numbers: Iterable[int]) -> bool:
+    last = -1
+    for number in numbers:
+        if number <= last:
+            return False
+        last = number
+    return True

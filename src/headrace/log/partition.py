@@ -1,0 +1,499 @@
+"""The log of one partition: what is appended stays in order, and is found again."""
+
+import logging
+from bisect import bisect_right
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple, Self
+
+from headrace.clock import Clock
+from headrace.log.disk import SYSTEM_DISK, Disk
+from headrace.log.durability import Durability, Moment, Unsaved, Unsynced
+from headrace.log.errors import (
+    LogClosed,
+    OffsetOutOfRange,
+    StorageError,
+    StorageFailed,
+    StorageFull,
+    storage_error,
+)
+from headrace.log.lookup import find_by_time, find_newest
+from headrace.log.recovery import RecoveredLog, recover
+from headrace.log.removal import Retired
+from headrace.log.retention import count_expired
+from headrace.log.segment import MAX_RELATIVE_OFFSET, Segment
+from headrace.log.settings import Flush, LogSettings
+from headrace.log.slices import EMPTY_SLICE, LogSlice
+from headrace.records import (
+    NO_TIMESTAMP,
+    BatchHeader,
+    RecordPosition,
+    Writable,
+    stamp,
+    stamp_append_time,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Append(NamedTuple):
+    """What became of a batch."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+    """The broker's time that was stamped into the batch, or -1."""
+    duplicate: bool
+    """Whether the batch was there already; the offsets are the original's."""
+
+
+class PartitionLog:
+    """Batches of records in one directory, at offsets without gaps.
+
+    One thread owns the log and calls its methods. `flush` and `checkpoint`, the methods that wait
+    for the disk, may be called from any thread, also while the owner appends.
+
+    `start_offset`, `end_offset`, `high_watermark` and `leader_epoch` are for reading only.
+    """
+
+    __slots__ = (
+        "_active",
+        "_bases",
+        "_clock",
+        "_closed",
+        "_directory",
+        "_disk",
+        "_doomed",
+        "_durability",
+        "_epochs",
+        "_lock",
+        "_roll_above",
+        "_rolled",
+        "_segments",
+        "_settings",
+        "_visible_at_once",
+        "end_offset",
+        "high_watermark",
+        "leader_epoch",
+        "producers",
+        "recovery",
+        "start_offset",
+    )
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: LogSettings,
+        clock: Clock,
+        disk: Disk,
+        recovered: RecoveredLog,
+        durability: Durability,
+    ) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock
+        self._disk = disk
+        self._durability = durability
+        # Guards what an append changes, so that other threads see one moment of it.
+        self._lock = Lock()
+        self._closed = False
+        self._segments = recovered.segments
+        self._bases = [segment.base_offset for segment in recovered.segments]
+        self._active = recovered.segments[-1]
+        # Sealed segments that are not on the disk yet.
+        self._rolled = [segment for segment in recovered.segments[:-1] if segment.is_dirty]
+        # Segments that left the log but whose files are still there.
+        self._doomed: list[Segment] = []
+        self._roll_above = settings.segment_bytes
+        self._visible_at_once = settings.flush is not Flush.ACK
+        self._epochs = recovered.epochs
+        self.producers = recovered.producers
+        """What is remembered of idempotent producers."""
+        self.recovery = recovered.recovery
+        """What opening the log took."""
+        self.start_offset = recovered.start_offset
+        """The first offset that can be read."""
+        self.end_offset = self._active.end_offset
+        """The offset that the next record gets."""
+        self.high_watermark = self.end_offset
+        """Readers see what lies before this offset."""
+        self.leader_epoch = recovered.epochs.current
+        """Is stamped into every batch; raised whenever the log may have lost its end."""
+
+    @classmethod
+    def open(
+        cls, directory: Path, settings: LogSettings, *, clock: Clock, disk: Disk = SYSTEM_DISK
+    ) -> Self:
+        """Open the log in a directory, or begin one.
+
+        After a clean shutdown nothing is scanned. Otherwise what the last checkpoint does not vouch
+        for is checked, cut where it is torn (`recovery` says what was), and synced before it is
+        shown to anybody. Raises `StorageFailed` if the disk does, and `UnsupportedFormat` if
+        another version wrote the files.
+        """
+        try:
+            disk.make_directory(directory)
+            recovered = recover(directory, settings, clock, disk)
+        except OSError as error:
+            raise storage_error(error, directory, "open the log in") from error
+        durability = Durability(directory, disk, recovered.checkpoint)
+        log = cls(directory, settings, clock, disk, recovered, durability)
+        if not recovered.recovery.clean:
+            log._make_recovery_durable()
+        return log
+
+    @property
+    def settings(self) -> LogSettings:
+        """How the log behaves; replaced by `reconfigure`."""
+        return self._settings
+
+    @property
+    def failure(self) -> str | None:
+        """Why the log takes no more batches until it is opened again; None while it does."""
+        return self._durability.failure
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether `flush` has anything to do."""
+        return bool(self._rolled) or self._active.is_dirty
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether `checkpoint` has anything to do; cheap enough to ask often."""
+        return self._durability.is_behind(self.start_offset, self._active)
+
+    def reconfigure(self, settings: LogSettings) -> None:
+        """Behave differently from now on; a new index interval counts from the next segment on."""
+        self._settings = settings
+        if self._roll_above >= 0:
+            self._roll_above = settings.segment_bytes
+        self._visible_at_once = settings.flush is not Flush.ACK
+        if self._visible_at_once:
+            self.high_watermark = self.end_offset
+
+    def append(
+        self, batch: Writable, header: BatchHeader, *, append_time: int | None = None
+    ) -> Append:
+        """Append one batch that `validate_batch` has accepted; `header` is its header.
+
+        Writes offset and epoch (and `append_time`, if given) into `batch` itself. A retry of an
+        idempotent producer's batch is recognised and not stored again.
+
+        Raises `StorageFull` or `StorageFailed` if the batch could not be written, and leaves no
+        part of it behind; `OutOfOrderSequence` or `StaleProducerEpoch` if it does not continue
+        what its producer wrote before.
+        """
+        if self._durability.failure is not None or self._closed:
+            raise self._refusal()
+        idempotent = header.producer_id >= 0
+        if idempotent:
+            original = self.producers.check(header)
+            if original is not None:
+                return Append(original.base_offset, original.last_offset, original.timestamp, True)
+        size = len(batch)
+        base_offset = self.end_offset
+        end_offset = base_offset + header.last_offset_delta + 1
+        segment = self._active
+        if (
+            segment.size + size > self._roll_above
+            or end_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        ):
+            segment = self._make_room(size, end_offset)
+        if append_time is None:
+            timestamp = header.max_timestamp
+            stamped = NO_TIMESTAMP
+        else:
+            timestamp = stamped = append_time
+            stamp_append_time(batch, append_time)
+        stamp(batch, base_offset, self.leader_epoch)
+        try:
+            segment.write(batch)
+        except OSError as error:
+            self._undo_write(segment)
+            raise storage_error(error, segment.path, "append to") from error
+        with self._lock:
+            segment.note(size, base_offset, end_offset, timestamp)
+            if idempotent:
+                self.producers.record(header, base_offset, stamped)
+            self.end_offset = end_offset
+            if self._visible_at_once:
+                self.high_watermark = end_offset
+        return Append(base_offset, end_offset - 1, stamped, False)
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool = True,
+        up_to: int | None = None,
+    ) -> LogSlice:
+        """Whole batches from the one that holds `offset` on, at most `max_bytes` of them.
+
+        `at_least_one` lets the first batch exceed that. Ends by `up_to`, or else by the high
+        watermark, and never goes beyond one segment; is empty if there is nothing yet. Raises
+        `OffsetOutOfRange` if the log no longer has `offset`, or does not have it yet. No bytes are
+        read here beyond the headers of a few batches, and hardly ever those.
+        """
+        limit = self.high_watermark if up_to is None else min(up_to, self.end_offset)
+        if self._closed:
+            raise self._refusal()
+        if offset < self.start_offset or offset > self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        if offset >= limit:
+            return EMPTY_SLICE
+        segment = self._active
+        if offset < segment.base_offset:
+            segment = self._segment_of(offset)
+        try:
+            return segment.slice(offset, limit, max_bytes, at_least_one)
+        except OSError as error:
+            raise storage_error(error, segment.path, "read") from error
+
+    def flush(self) -> int:
+        """Return once everything that was appended before the call is on the disk: its end offset.
+
+        May be called from any thread; the owner then calls `advance` with the result. Raises
+        `StorageFailed` if the disk does; the log takes no more batches then.
+        """
+        with self._durability.turn:
+            with self._lock:
+                if self._closed:
+                    raise self._refusal()
+                end_offset = self.end_offset
+                unsynced = self._unsynced()
+            self._durability.sync(unsynced)
+            if len(unsynced) > 1:
+                with self._lock:
+                    self._rolled = [segment for segment in self._rolled if segment.is_dirty]
+        return end_offset
+
+    def advance(self, flushed_offset: int) -> bool:
+        """Show readers what a `flush` made durable; return whether that is more than before."""
+        if flushed_offset <= self.high_watermark:
+            return False
+        self.high_watermark = min(flushed_offset, self.end_offset)
+        return True
+
+    def offset_for_time(self, timestamp: int) -> RecordPosition | None:
+        """The first visible record that is not older than `timestamp`; None if all are."""
+        return find_by_time(self._segments, timestamp, self.start_offset, self.high_watermark)
+
+    def max_timestamp(self) -> RecordPosition | None:
+        """The first of the visible records with the largest timestamp; None if none has any."""
+        return find_newest(self._segments, self.start_offset, self.high_watermark)
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """The last epoch up to the one given, and the offset where it ended; -1, -1 if unknown."""
+        return self._epochs.end_of(leader_epoch, self.end_offset)
+
+    def delete_records(self, before: int) -> int:
+        """Let the log start at `before`, and return where it starts now.
+
+        Readers before that get `OffsetOutOfRange` from now on, also after a crash. Segments wholly
+        before it leave the log; the next `enforce_retention` returns their files. Raises
+        `OffsetOutOfRange` if `before` is beyond what readers can see.
+        """
+        if before > self.high_watermark:
+            raise OffsetOutOfRange(before, self.start_offset, self.high_watermark)
+        if before > self.start_offset:
+            self.start_offset = before
+            count = bisect_right(self._bases, before) - 1
+            self._retire(min(count, len(self._segments) - 1))
+            self._save_start()
+        return self.start_offset
+
+    def enforce_retention(self) -> Retired:
+        """Take segments out of the log that have outlived its retention, by the log's clock.
+
+        The caller removes their files when it is convenient; until then, a crash brings them back.
+        Producers that were silent for a day are forgotten on the occasion.
+        """
+        self.producers.expire()
+        count = count_expired(
+            self._segments, self._settings, self._clock.now_ms(), self.high_watermark
+        )
+        if count == len(self._segments):
+            count -= not self._try_to_roll()
+        self._retire(count)
+        doomed, self._doomed = self._doomed, []
+        return Retired(
+            files=[path for segment in doomed for path in (segment.path, segment.index_file.path)],
+            segments=len(doomed),
+            bytes=sum(segment.size for segment in doomed),
+            disk=self._disk,
+            persist_start=self._save_start_in_turn,
+        )
+
+    def roll_if_due(self) -> None:
+        """Seal the active segment if it has become too old."""
+        segment = self._active
+        if segment.size and self._clock.now_ms() - segment.created_ms >= self._settings.segment_ms:
+            self._roll()
+
+    def checkpoint(self) -> None:
+        """Note on the disk how far the log is intact, so that a crash costs little to recover from.
+
+        May be called from any thread. Syncs the log; writes a few small files if anything changed.
+        """
+        with self._durability.turn:
+            self._checkpoint(closed=False)
+
+    def close(self) -> None:
+        """Checkpoint, then let go of the files; the next `open` has nothing to scan.
+
+        If the disk refuses, that is logged and the next `open` recovers instead. More than once
+        does no harm.
+        """
+        if self._closed:
+            return
+        try:
+            with self._durability.turn:
+                self._checkpoint(closed=True)
+        except StorageError as error:
+            logger.error("%s is not closed cleanly: %s", self._directory, error)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are: of a log that failed, or is about to be deleted."""
+        with self._durability.turn:
+            self._closed = True
+            for segment in (*self._segments, *self._doomed):
+                segment.release()
+
+    def _refusal(self) -> Exception:
+        if self._closed:
+            return LogClosed(f"the log in {self._directory} is closed; open it again")
+        return StorageFailed(self._durability.failure)
+
+    def _segment_of(self, offset: int) -> Segment:
+        index = bisect_right(self._bases, offset) - 1
+        segment = self._segments[index]
+        # Readers skip what a damaged disk took out of the middle.
+        return segment if offset < segment.end_offset else self._segments[index + 1]
+
+    def _make_room(self, size: int, end_offset: int) -> Segment:
+        """Whatever has to happen before a batch can go into the active segment."""
+        if self._roll_above < 0:
+            self._make_recovery_durable()
+            if self._roll_above < 0:
+                raise StorageFull(f"the log in {self._directory} cannot note its new leader epoch")
+        segment = self._active
+        if segment.size and (
+            segment.size + size > self._roll_above
+            or end_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        ):
+            self._roll()
+        return self._active
+
+    def _roll(self) -> None:
+        """Seal the active segment and begin another."""
+        sealed = self._active
+        segment = Segment(
+            self._directory,
+            self._disk,
+            self.end_offset,
+            self._clock.now_ms(),
+            self._settings.index_interval_bytes,
+        )
+        try:
+            segment.create()
+        except OSError as error:
+            raise storage_error(error, segment.path, "create") from error
+        with self._lock:
+            self._durability.expect_name()
+            self._rolled.append(sealed)
+            self._segments.append(segment)
+            self._bases.append(segment.base_offset)
+            self._active = segment
+            sealed.seal()
+
+    def _try_to_roll(self) -> bool:
+        try:
+            self._roll()
+        except StorageError as error:
+            logger.warning("%s keeps its last segment: %s", self._directory, error)
+            return False
+        return True
+
+    def _undo_write(self, segment: Segment) -> None:
+        try:
+            segment.cut_back()
+        except OSError as error:
+            self._durability.fail(storage_error(error, segment.path, "cut a failed write off"))
+
+    def _retire(self, count: int) -> None:
+        """Take the first segments out of the log."""
+        if count <= 0:
+            return
+        retired = self._segments[:count]
+        with self._lock:
+            del self._segments[:count]
+            del self._bases[:count]
+            self._rolled = [segment for segment in self._rolled if segment not in retired]
+        for segment in retired:
+            segment.release()
+        self._doomed += retired
+        self.start_offset = max(self.start_offset, self._bases[0])
+
+    def _save_start(self) -> None:
+        if self._durability.checkpoint is None:
+            self.checkpoint()
+        else:
+            self._durability.save_start(self.start_offset)
+
+    def _save_start_in_turn(self) -> None:
+        # Waiting for the turn also makes sure that nobody is about to sync a retired segment.
+        with self._durability.turn:
+            if self._durability.checkpoint is None:
+                self._checkpoint(closed=False)
+            self._durability.save_start(self.start_offset)
+
+    def _make_recovery_durable(self) -> None:
+        """Sync what recovery found, and note the new epoch before any batch carries it."""
+        try:
+            self.checkpoint()
+        except StorageFull as error:
+            # Readers need no room; the first append tries again.
+            logger.warning("%s; the log can only be read for now", error)
+            self._roll_above = -1
+        else:
+            self._roll_above = self._settings.segment_bytes
+
+    def _checkpoint(self, *, closed: bool) -> None:
+        with self._lock:
+            if self._closed:
+                raise self._refusal()
+            moment = self._moment()
+        if moment.is_untouched and self._durability.checkpoint is None:
+            return
+        self._durability.save(moment, closed=closed)
+        with self._lock:
+            self._rolled = [segment for segment in self._rolled if segment.is_dirty]
+            for unsaved in moment.unsaved:
+                if unsaved.segment is not self._active:
+                    unsaved.segment.index = None
+
+    def _unsynced(self) -> list[Unsynced]:
+        unsynced = [Unsynced(segment, segment.size, None) for segment in self._rolled]
+        unsynced.append(Unsynced(self._active, self._active.size, self._active.active_handle))
+        return unsynced
+
+    def _moment(self) -> Moment:
+        return Moment(
+            unsynced=self._unsynced(),
+            unsaved=[
+                Unsaved(segment, segment.index, len(segment.index))
+                for segment in self._segments
+                if segment.index is not None
+            ],
+            start_offset=self.start_offset,
+            segments=tuple(segment.known() for segment in self._segments),
+            epochs=self._epochs.starts,
+            producers=self.producers.active(),
+        )

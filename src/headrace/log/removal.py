@@ -1,0 +1,72 @@
+"""Files that nothing refers to any more, until somebody has the time to remove them.
+
+Removing a large file may take the file system a while, so it is never done where records are
+appended or read.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.log.disk import Disk
+from headrace.log.errors import StorageFull
+
+DELETED: Final = ".deleted"
+"""Ends the name of a directory that is on its way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoomedDirectory:
+    """A partition's directory that has already lost its name."""
+
+    path: Path
+    disk: Disk
+
+    def remove(self) -> None:
+        """Remove its files, then the directory; from any thread."""
+        for name in self.disk.names(self.path):
+            self.disk.unlink(self.path / name)
+        self.disk.remove_directory(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """Segments that have left the log; readers who hold a slice of one can finish it."""
+
+    files: Sequence[Path]
+    """What `remove` will remove."""
+
+    segments: int
+    """How many segments these files were."""
+
+    bytes: int
+    """How many bytes of records they hold."""
+
+    disk: Disk
+    persist_start: Callable[[], None]
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to remove."""
+        return bool(self.files)
+
+    def remove(self) -> None:
+        """Remove the files; from any thread, once.
+
+        The log's new start is made durable first: were only some of the files gone after a power
+        loss, the others would otherwise come back with a hole among them.
+        """
+        remaining = deque(self.files)
+        while remaining and not self._start_is_safe():
+            # On a full disk there is no other way to get the room for a note of what is gone.
+            self.disk.unlink(remaining.popleft())
+        for path in remaining:
+            self.disk.unlink(path)
+
+    def _start_is_safe(self) -> bool:
+        try:
+            self.persist_start()
+        except StorageFull:
+            return False
+        return True

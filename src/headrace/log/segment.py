@@ -1,0 +1,255 @@
+"""One file of a log: raw record batches, and an index that finds any of them."""
+
+import logging
+from bisect import bisect_right
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from headrace.log.checkpoint import KnownSegment
+from headrace.log.disk import Disk, write_all
+from headrace.log.errors import CorruptFile, UnsupportedFormat
+from headrace.log.handles import MAX_INDEX_MEMORY, MAX_OPEN_SEGMENTS, FileHandle, OpenFiles
+from headrace.log.index import RecentBatches, SparseIndex
+from headrace.log.index_file import IndexFile, rebuild_index
+from headrace.log.slices import LogSlice
+from headrace.log.walk import headers
+from headrace.records import NO_TIMESTAMP, Readable
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
+"""How many offsets a segment can span; Kafka's own limit."""
+
+
+logger = logging.getLogger(__name__)
+
+
+class OpenSegment(NamedTuple):
+    """What it takes to read a segment."""
+
+    handle: FileHandle
+    sparse_index: SparseIndex
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the index occupies."""
+        return self.sparse_index.memory
+
+
+OPEN_SEGMENTS: Final[OpenFiles[OpenSegment]] = OpenFiles(MAX_OPEN_SEGMENTS, MAX_INDEX_MEMORY)
+"""The sealed segments that this process keeps open, of all its logs together."""
+
+
+class Segment:
+    """Batches from `base_offset` up to `end_offset`.
+
+    The last segment of a log is *active*: it grows, its file stays open and the places of its
+    latest batches are remembered. Sealed ones are opened when somebody reads them. An index stays
+    in memory until it was saved.
+    """
+
+    __slots__ = (
+        "_next_entry",
+        "_recent",
+        "active_handle",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "disk",
+        "end_offset",
+        "index",
+        "index_file",
+        "index_interval",
+        "max_timestamp",
+        "size",
+        "synced_size",
+    )
+
+    def __init__(
+        self,
+        directory: Path,
+        disk: Disk,
+        base_offset: int,
+        created_ms: int,
+        index_interval: int,
+    ) -> None:
+        self.directory = directory
+        self.disk = disk
+        self.base_offset = base_offset
+        """The offset that the file is named after: that of its first batch."""
+        self.created_ms = created_ms
+        """When the segment was begun, by the log's clock."""
+        self.index_interval = index_interval
+        self.end_offset = base_offset
+        """The offset after the last batch's last record."""
+        self.size = 0
+        """Bytes of all batches."""
+        self.max_timestamp = NO_TIMESTAMP
+        """The newest timestamp of any record."""
+        self.synced_size = 0
+        """Bytes known to be on the disk."""
+        self.index: SparseIndex | None = None
+        """The index while it must be in memory: of the active segment, and until it is saved."""
+        self.index_file = IndexFile(disk, directory / segment_name(base_offset, INDEX_SUFFIX))
+        """Where the index is saved."""
+        self.active_handle: FileHandle | None = None
+        """The open file of the active segment."""
+        self._recent: RecentBatches | None = None
+        self._next_entry = 0
+
+    @property
+    def path(self) -> Path:
+        """The file with the batches."""
+        return self.directory / segment_name(self.base_offset, LOG_SUFFIX)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the segment can grow."""
+        return self._recent is not None
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether some bytes may not be on the disk yet."""
+        return self.synced_size < self.size
+
+    def create(self) -> None:
+        """Create the file and become active."""
+        self.active_handle = FileHandle(self.disk, self.disk.create(self.path))
+        self.index = SparseIndex(self.base_offset)
+        self._recent = RecentBatches()
+
+    def activate(self, handle: FileHandle, index: SparseIndex) -> None:
+        """Become active with a file that has batches already."""
+        self.active_handle = handle
+        self.index = index
+        self._recent = RecentBatches()
+        self._next_entry = index.positions[-1] + self.index_interval if index else 0
+
+    def seal(self) -> None:
+        """Take no more batches; the file is closed once nobody reads it."""
+        self.active_handle = None
+        self._recent = None
+
+    def handle(self) -> FileHandle:
+        """The open file."""
+        return self.active_handle or self.opened().handle
+
+    def opened(self) -> OpenSegment:
+        """The open file and the index, both loaded if need be."""
+        if self.active_handle is not None and self.index is not None:
+            return OpenSegment(self.active_handle, self.index)
+        found = OPEN_SEGMENTS.get(self)
+        if found is None:
+            handle = FileHandle(self.disk, self.disk.open(self.path))
+            found = OpenSegment(handle, self.index or self._load_index(handle))
+            OPEN_SEGMENTS.put(self, found)
+        return found
+
+    def release(self) -> None:
+        """Let go of everything that is in memory."""
+        self.seal()
+        self.index = None
+        OPEN_SEGMENTS.discard(self)
+
+    def known(self) -> KnownSegment:
+        """What a checkpoint has to say about the segment."""
+        return KnownSegment(
+            self.base_offset, self.end_offset, self.size, self.max_timestamp, self.created_ms
+        )
+
+    def write(self, batch: Readable) -> None:
+        """Write a batch behind all others; it counts once it is noted."""
+        assert self.active_handle is not None
+        write_all(self.disk, self.active_handle.descriptor, batch, self.size)
+
+    def cut_back(self) -> None:
+        """Remove what a failed write left behind."""
+        assert self.active_handle is not None
+        self.disk.truncate(self.active_handle.descriptor, self.size)
+
+    def note(self, size: int, offset: int, end_offset: int, timestamp: int) -> None:
+        """Take account of one batch that was just written behind all others."""
+        position = self.size
+        if position >= self._next_entry:
+            assert self.index is not None
+            self.index.add(offset, position, self.max_timestamp)
+            self._next_entry = position + self.index_interval
+        if self._recent is not None:
+            self._recent.add(offset, position)
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.size = position + size
+        self.end_offset = end_offset
+
+    def slice(self, offset: int, limit: int, max_bytes: int, at_least_one: bool) -> LogSlice:
+        """The whole batches from the one that holds `offset` on, ending by offset `limit`.
+
+        Cuts where an index entry or a remembered batch allows, so it may return a little less than
+        `max_bytes` would permit. Touches the file only if neither knows a cut.
+        """
+        start = self.locate(offset)
+        end = self.size if limit >= self.end_offset else self._boundary_below_offset(limit)
+        if end - start > max_bytes:
+            end = self._boundary_below_position(start + max_bytes)
+        if end <= start:
+            end = self._walk_to_end(start, limit, max_bytes, at_least_one)
+        return LogSlice(self.active_handle or self.opened().handle, start, end - start)
+
+    def locate(self, offset: int) -> int:
+        """The position of the batch that holds an offset."""
+        recent = self._recent
+        if recent is not None and recent.offsets and offset >= recent.offsets[0]:
+            return recent.positions[bisect_right(recent.offsets, offset) - 1]
+        handle, index = self.opened()
+        place = index.at_or_below_offset(offset)
+        if place.offset != offset:
+            for position, header in headers(handle, place.position, self.size):
+                if header.next_offset > offset:
+                    return position
+        return place.position
+
+    def _load_index(self, handle: FileHandle) -> SparseIndex:
+        try:
+            return self.index_file.load(self.base_offset)
+        except (FileNotFoundError, CorruptFile, UnsupportedFormat) as error:
+            logger.warning("index of %s is made again: %s", self.path, error)
+        index = rebuild_index(handle, self.base_offset, self.size, self.index_interval)
+        try:
+            self.index_file.save(index, len(index))
+        except OSError as error:
+            logger.warning("index of %s cannot be saved: %s", self.path, error)
+        return index
+
+    def _boundary_below_offset(self, offset: int) -> int:
+        recent = self._recent
+        if recent is not None and recent.offsets and offset >= recent.offsets[0]:
+            return recent.positions[bisect_right(recent.offsets, offset) - 1]
+        return self.opened().sparse_index.at_or_below_offset(offset).position
+
+    def _boundary_below_position(self, position: int) -> int:
+        recent = self._recent
+        if recent is not None and recent.positions and position >= recent.positions[0]:
+            return recent.positions[bisect_right(recent.positions, position) - 1]
+        return self.opened().sparse_index.at_or_below_position(position).position
+
+    def _walk_to_end(self, start: int, limit: int, max_bytes: int, at_least_one: bool) -> int:
+        end = start
+        for position, header in headers(self.handle(), start, self.size):
+            following = position + header.size
+            fits = following - start <= max_bytes or (at_least_one and end == start)
+            if not fits or header.next_offset > limit:
+                break
+            end = following
+        return end
+
+
+def segment_name(base_offset: int, suffix: str) -> str:
+    """What a segment's file is called; names sort like offsets."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str, suffix: str) -> int | None:
+    """The offset in a file's name; None if it is not one of a segment's."""
+    stem = name.removesuffix(suffix)
+    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None

@@ -1,0 +1,63 @@
+"""How one partition's log behaves."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+WEEK_MS: Final = 7 * 24 * 60 * 60 * 1000
+"""Kafka's default for both the age of a segment and the retention of records."""
+
+MAX_SEGMENT_BYTES: Final = (1 << 31) - 1
+"""Kafka's own limit; it also keeps positions within the four bytes they have in an index."""
+
+
+class Flush(StrEnum):
+    """When written records are forced to the disk."""
+
+    ACK = "ack"
+    """Before they are acknowledged or shown to readers; a power loss costs nothing."""
+
+    INTERVAL = "interval"
+    """Every so often; a power loss costs what was written since."""
+
+    OS = "os"
+    """When the operating system likes; a crash of the process alone still costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What can be set per topic; a negative retention means no limit."""
+
+    segment_bytes: int = 1 << 30
+    """A segment that would grow beyond this is sealed first."""
+
+    segment_ms: int = WEEK_MS
+    """A segment older than this is sealed even if it is small."""
+
+    retention_bytes: int = -1
+    """Whole segments go while the rest still holds at least this much."""
+
+    retention_ms: int = WEEK_MS
+    """Segments whose newest record is older than this go."""
+
+    index_interval_bytes: int = 4096
+    """How far apart index entries are at least; what a cold read may have to search."""
+
+    flush: Flush = Flush.ACK
+    """When written records are forced to the disk."""
+
+    delete: bool = True
+    """Whether retention applies; false for topics that are only compacted."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings under which a log could not work."""
+        if not 1 <= self.segment_bytes <= MAX_SEGMENT_BYTES:
+            raise ValueError(
+                f"segment_bytes is {self.segment_bytes}; set it between 1 and {MAX_SEGMENT_BYTES}"
+            )
+        if self.segment_ms < 1:
+            raise ValueError(f"segment_ms is {self.segment_ms}; set it to at least 1")
+        if self.index_interval_bytes < 0:
+            raise ValueError(
+                f"index_interval_bytes is {self.index_interval_bytes}; set it to 0 or more"
+            )

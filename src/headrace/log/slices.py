@@ -1,0 +1,45 @@
+"""What a read returns: a run of whole batches, still in their file."""
+
+from typing import Final
+
+from headrace.log.disk import read_all
+from headrace.log.handles import FileHandle
+
+
+class LogSlice:
+    """Consecutive whole batches of one segment, as a range of its file.
+
+    It stays readable for as long as it exists, whatever becomes of the segment. May be used from
+    any thread.
+    """
+
+    __slots__ = ("handle", "length", "position")
+
+    def __init__(self, handle: FileHandle | None, position: int, length: int) -> None:
+        self.handle: Final = handle
+        """The file; None for an empty slice."""
+        self.position: Final = position
+        """Where the first batch begins in the file."""
+        self.length: Final = length
+        """Bytes of all batches together; zero if there was nothing to read."""
+
+    def __len__(self) -> int:
+        """Bytes of all batches together."""
+        return self.length
+
+    def __repr__(self) -> str:
+        """Name the range."""
+        return f"LogSlice(position={self.position}, length={self.length})"
+
+    def read(self, start: int = 0, count: int | None = None) -> bytes:
+        """Read up to `count` bytes, or all that follow, from `start` on; this may block."""
+        remaining = self.length - start
+        if count is None or count > remaining:
+            count = remaining
+        if self.handle is None or count <= 0:
+            return b""
+        return read_all(self.handle.disk, self.handle.descriptor, count, self.position + start)
+
+
+EMPTY_SLICE: Final = LogSlice(None, 0, 0)
+"""What there is to read at the end of a log."""
