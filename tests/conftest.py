@@ -12,8 +12,10 @@ from typing import Protocol
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from kio.schema.errors import ErrorCode
 
 from headrace.testing.apache_kafka import ApacheKafka
+from tests.clients.wire import Wire
 from tests.clusters import (
     APACHE_KAFKA,
     HEADRACE,
@@ -56,9 +58,10 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def admin(cluster: Cluster) -> AdminClient:
+def admin(cluster: Cluster) -> Iterator[AdminClient]:
     """A confluent-kafka admin client of the cluster."""
-    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+    with AdminClient({"bootstrap.servers": cluster.bootstrap}) as client:
+        yield client
 
 
 @pytest.fixture
@@ -75,7 +78,7 @@ def group(fresh_name: str) -> str:
 
 
 @pytest.fixture
-def new_topic(admin: AdminClient, fresh_name: str) -> TopicFactory:
+def new_topic(cluster: Cluster, admin: AdminClient, fresh_name: str) -> TopicFactory:
     """Creates topics of the given shape."""
 
     def create(partitions: int = 1, config: dict[str, str] | None = None) -> str:
@@ -84,7 +87,7 @@ def new_topic(admin: AdminClient, fresh_name: str) -> TopicFactory:
             [NewTopic(name, partitions, 1, config=config or {})], request_timeout=20
         )
         created[name].result(20)
-        _await_topic(admin, name, partitions)
+        _await_topic(cluster, name, partitions)
         return name
 
     return create
@@ -97,13 +100,15 @@ def topic(request: pytest.FixtureRequest, new_topic: TopicFactory) -> str:
     return new_topic(marker.args[0] if marker else 1)
 
 
-def _await_topic(admin: AdminClient, name: str, partitions: int) -> None:
-    """Wait until the broker serves the topic: Kafka's controller answers a little earlier."""
+def _await_topic(cluster: Cluster, name: str, partitions: int) -> None:
+    """Wait until the broker serves the topic, which Kafka announces a little before it does."""
+    ends = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
+    wanted = [{"name": name, "partitions": ends}]
     deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        found = admin.list_topics(timeout=10).topics.get(name)
-        leaders = [one.leader for one in found.partitions.values()] if found else []
-        if len(leaders) == partitions and min(leaders) >= 0:
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{name} did not appear with {partitions} partitions")
+    with Wire(cluster) as wire:
+        while True:
+            (found,) = wire.ask("list_offsets", 1, replica_id=-1, topics=wanted).topics
+            if all(partition.error_code is ErrorCode.none for partition in found.partitions):
+                return
+            assert time.monotonic() < deadline, f"{name} is not served: {found.partitions}"
+            time.sleep(0.02)

@@ -1,17 +1,29 @@
-"""What a partition holds, as the bytes that a Fetch brings back."""
+"""What a partition holds: record batches put in and taken out as bytes."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from headrace.records.header import BatchHeader, iterate_headers
+from kio.schema.errors import ErrorCode
+
+from headrace.records import BatchHeader, iterate_headers
 from tests.clients.wire import Wire
+
+
+@dataclass(frozen=True)
+class Appended:
+    """One partition's part of a Produce answer."""
+
+    error_code: ErrorCode
+    base_offset: int
+    append_time: datetime | None
+    log_start_offset: int
 
 
 @dataclass(frozen=True)
 class Fetched:
     """One partition's part of a Fetch answer."""
 
-    error_code: int
+    error_code: ErrorCode
     high_watermark: int
     log_start_offset: int
     batches: list[BatchHeader]
@@ -53,9 +65,37 @@ def fetch(
     (found,) = answer.responses[0].partitions
     records = bytes(found.records or b"")
     return Fetched(
-        error_code=int(found.error_code),
+        error_code=found.error_code,
         high_watermark=found.high_watermark,
         log_start_offset=found.log_start_offset,
         batches=[header for _, header in iterate_headers(records)],
         size=len(records),
+    )
+
+
+def append(
+    wire: Wire, topic: str, records: bytes | bytearray, *, partition: int = 0, acks: int = -1
+) -> Appended | None:
+    """Produce version 9; None without acknowledgement."""
+    request = wire.send(
+        "produce",
+        9,
+        transactional_id=None,
+        acks=acks,
+        timeout=timedelta(seconds=10),
+        topic_data=[
+            {
+                "name": topic,
+                "partition_data": [{"index": partition, "records": bytes(records)}],
+            }
+        ],
+    )
+    if acks == 0:
+        return None
+    (found,) = wire.receive(request).responses[0].partition_responses
+    return Appended(
+        error_code=found.error_code,
+        base_offset=found.base_offset,
+        append_time=found.log_append_time,
+        log_start_offset=found.log_start_offset,
     )
