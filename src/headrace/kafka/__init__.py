@@ -1,13 +1,14 @@
 """What Headrace needs from any cluster that speaks the Kafka protocol, its own or Apache's.
 
-`cluster` turns settings into clients and their errors into ours; `positions` finds offsets;
-`topics`, `topic_config`, `groups` and `group_reset` are the administration, one matter each.
-Nothing here knows the broker: everything goes through the protocol.
+`cluster` turns settings into clients and their errors into ours; `positions` finds offsets and
+`reader` reads from them without a group; `topics`, `topic_config`, `groups` and `group_reset` are
+the administration, one matter each. Nothing here knows the broker: all goes through the protocol.
 """
 
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import (
     ClusterError,
+    ClusterSilent,
     ClusterUnreachable,
     GroupActive,
     InvalidClientProperties,
@@ -25,6 +26,7 @@ from headrace.kafka.groups import (
     GroupSummary,
     committed_offsets,
     describe_group,
+    has_members,
     list_groups,
 )
 from headrace.kafka.positions import (
@@ -40,6 +42,7 @@ from headrace.kafka.positions import (
     offset_ranges,
     parse_position,
 )
+from headrace.kafka.reader import OffsetGone, Reader
 from headrace.kafka.topic_config import (
     ConfigOrigin,
     ConfigValue,
@@ -65,6 +68,7 @@ __all__ = [
     "BeforeEnd",
     "Cluster",
     "ClusterError",
+    "ClusterSilent",
     "ClusterUnreachable",
     "ConfigOrigin",
     "ConfigValue",
@@ -76,11 +80,13 @@ __all__ = [
     "GroupSummary",
     "InvalidClientProperties",
     "Latest",
+    "OffsetGone",
     "OffsetMove",
     "OffsetRange",
     "Partition",
     "PartitionDetail",
     "Position",
+    "Reader",
     "RequestRefused",
     "ShiftBy",
     "TopicDetail",
@@ -99,6 +105,7 @@ __all__ = [
     "describe_topic",
     "ensure_topic",
     "find_offsets",
+    "has_members",
     "list_groups",
     "list_topics",
     "offset_ranges",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.kafka.errors import (
     ClusterError,
+    ClusterSilent,
     ClusterUnreachable,
     InvalidClientProperties,
     RequestRefused,
@@ -62,7 +63,8 @@ class Cluster:
         self.settings = settings or KafkaSettings()
         self.timeout = timeout
         """Seconds that any one request may take."""
-        self._last_failure = ""
+        self.last_failure = ""
+        """Why a broker last did not answer."""
 
     @property
     def bootstrap(self) -> str:
@@ -120,23 +122,24 @@ class Cluster:
     def failure(self, error: "KafkaError", attempt: str, *, topic: str = "") -> ClusterError:
         """What a client's error means to the person who made the attempt."""
         if error.name() in _NO_ANSWER:
-            return ClusterUnreachable(self.bootstrap, self._last_failure or error.str())
+            return ClusterSilent(self.bootstrap, self.last_failure or error.str())
         if topic and error.name() in _NO_TOPIC:
             return UnknownTopic(topic)
         return RequestRefused(attempt, error)
+
+    def note_failure(self, error: "KafkaError") -> None:
+        """Remember why a broker does not answer; every client of the cluster calls this back."""
+        if error.name() != "_ALL_BROKERS_DOWN":
+            # Only the reason is of interest in "host:1234/bootstrap: reason (after 2ms in ...)".
+            self.last_failure = re.sub(r"^\S+?/\S+: | \(after .*$", "", error.str())
 
     def _client_config(self) -> dict[str, Any]:
         return {
             **_DEFAULTS,
             **self.settings.properties,
             "bootstrap.servers": self.bootstrap,
-            "error_cb": self._remember_failure,
+            "error_cb": self.note_failure,
         }
-
-    def _remember_failure(self, error: "KafkaError") -> None:
-        if error.name() != "_ALL_BROKERS_DOWN":
-            # Only the reason is of interest in "host:1234/bootstrap: reason (after 2ms in ...)".
-            self._last_failure = re.sub(r"^\S+?/\S+: | \(after .*$", "", error.str())
 
 
 @contextmanager

@@ -13,14 +13,25 @@ class ClusterError(HeadraceError):
 
 
 class ClusterUnreachable(ClusterError):
-    """Nobody answers at the bootstrap addresses."""
+    """Nobody listens at the bootstrap addresses."""
+
+    remedy = (
+        "Start one with `headrace broker`, or name another with --bootstrap, "
+        "HEADRACE_KAFKA_BOOTSTRAP or [kafka] bootstrap in headrace.toml."
+    )
 
     def __init__(self, bootstrap: str, reason: str) -> None:
-        super().__init__(
-            f"Cannot reach a Kafka cluster at {bootstrap}: {reason}. Start one with `headrace "
-            "broker`, or name another with --bootstrap, HEADRACE_KAFKA_BOOTSTRAP or [kafka] "
-            "bootstrap in headrace.toml."
-        )
+        reason = reason.rstrip(".?")
+        super().__init__(f"Cannot reach a Kafka cluster at {bootstrap}: {reason}. {self.remedy}")
+
+
+class ClusterSilent(ClusterUnreachable):
+    """Somebody listens at the bootstrap addresses, but does not answer as a Kafka broker would."""
+
+    remedy = (
+        "Check that it is a Kafka broker and is running, and that [kafka.properties] says how it "
+        "wants to be spoken to (security.protocol, sasl.*, ssl.*)."
+    )
 
 
 class InvalidClientProperties(ClusterError):
@@ -42,7 +53,7 @@ class UnknownPartition(ClusterError):
 
     def __init__(self, topic: str, number: int, count: int) -> None:
         super().__init__(
-            f"{topic} has no partition {number}; it has {count}, numbered from 0 to {count - 1}."
+            f"{topic} has no partition {number}; the last of its {count} is {count - 1}."
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import GroupActive, UnknownGroup
-from headrace.kafka.groups import committed_offsets
+from headrace.kafka.groups import committed_offsets, has_members
 from headrace.kafka.positions import (
     OffsetRange,
     Partition,
@@ -45,8 +45,10 @@ def plan_reset(
 
     With `topics`, all their partitions move, and the group need not exist yet. Without, those move
     where the group has committed; UnknownGroup if there are none. A shift leaves out partitions
-    without an offset to shift from.
+    without an offset to shift from. GroupActive if the group has members.
     """
+    if has_members(cluster, group):
+        raise GroupActive(group)
     committed = committed_offsets(cluster, group)
     if not committed and not topics:
         raise UnknownGroup(group)
@@ -65,7 +67,7 @@ def plan_reset(
 
 
 def apply_reset(cluster: Cluster, group: str, moves: Sequence[OffsetMove]) -> None:
-    """Commit the planned offsets for the group; GroupActive if it has members."""
+    """Commit the planned offsets for the group; GroupActive if it has got members since."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     request = ConsumerGroupTopicPartitions(

@@ -12,7 +12,7 @@ from headrace.kafka.topics import list_topics
 if TYPE_CHECKING:
     from enum import Enum
 
-    from confluent_kafka.admin import MemberDescription
+    from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class GroupDetail:
     name: str
     state: str
     assignor: str
-    coordinator: int | None
+    coordinator: int
     members: tuple[GroupMember, ...]
     progress: tuple[GroupProgress, ...]
 
@@ -86,8 +86,7 @@ def list_groups(cluster: Cluster) -> list[GroupSummary]:
 
 def describe_group(cluster: Cluster, name: str) -> GroupDetail:
     """A group's members, assignment and lag; UnknownGroup if nobody has ever heard of it."""
-    answer = cluster.admin.describe_consumer_groups([name], request_timeout=cluster.timeout)[name]
-    found = cluster.wait(answer, f"describe the group {name}")
+    found = _describe(cluster, name)
     committed = committed_offsets(cluster, name)
     if found.state.name == "DEAD" and not committed:
         raise UnknownGroup(name)
@@ -99,13 +98,18 @@ def describe_group(cluster: Cluster, name: str) -> GroupDetail:
         name,
         _word(found.state),
         found.partition_assignor,
-        found.coordinator.id if found.coordinator else None,
+        found.coordinator.id,
         members,
         tuple(
             GroupProgress(each, committed.get(each), latest.get(each), holders.get(each))
             for each in partitions
         ),
     )
+
+
+def has_members(cluster: Cluster, name: str) -> bool:
+    """Whether any consumer takes part in the group now."""
+    return bool(_describe(cluster, name).members)
 
 
 def committed_offsets(cluster: Cluster, group: str) -> dict[Partition, int]:
@@ -121,6 +125,12 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[Partition, int]:
         for each in found.topic_partitions
         if each.offset >= 0
     }
+
+
+def _describe(cluster: Cluster, name: str) -> "ConsumerGroupDescription":
+    answer = cluster.admin.describe_consumer_groups([name], request_timeout=cluster.timeout)[name]
+    found: ConsumerGroupDescription = cluster.wait(answer, f"describe the group {name}")
+    return found
 
 
 def _latest_offsets(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, int]:

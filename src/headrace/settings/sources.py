@@ -92,6 +92,8 @@ def read_flags(flags: Mapping[str, object], sections: Sections) -> Iterator[Writ
     for name, value in flags.items():
         section, key = name.split(".", 1)
         known = {declared.key: declared for declared in declarations(sections[section])}
+        if key not in known:
+            raise UnknownSetting(f"[{section}] {_no_such_key(section, key, sections)}")
         if value is not None:
             yield Written(section, known[key], value, f"--{key.replace('_', '-')}")
 

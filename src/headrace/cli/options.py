@@ -1,0 +1,55 @@
+"""Options that several commands share, and what they lead to."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.kafka import Cluster, Position, parse_position
+from headrace.settings import Settings, load_settings
+
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT",
+        help="Where the cluster is, if not where the settings say.",
+        show_default=False,
+    ),
+]
+"""Which cluster to talk to."""
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+"""Output for programs."""
+
+
+def settings_of(context: typer.Context, flags: dict[str, object] | None = None) -> Settings:
+    """The settings that hold for a command: `headrace --config` names the file."""
+    config: Path | None = context.find_root().obj
+    return load_settings(config, flags=flags)
+
+
+def cluster_of(context: typer.Context, bootstrap: str | None) -> Cluster:
+    """The cluster that a command talks to."""
+    return Cluster(settings_of(context, {"kafka.bootstrap": bootstrap}).kafka)
+
+
+def position_from(text: str, option: str) -> Position:
+    """A position from the command line; a usage error names the option."""
+    try:
+        return parse_position(text, now_ms=time.time_ns() // 1_000_000)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.", param_hint=option) from None
+
+
+def assignments_from(pairs: list[str], option: str) -> dict[str, str]:
+    """NAME=VALUE arguments as a mapping; a usage error names the option."""
+    assignments = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f'"{pair}" is not NAME=VALUE.', param_hint=option)
+        assignments[name.strip()] = value
+    return assignments

@@ -1,0 +1,101 @@
+"""Producing records while keeping the account: how many, and which ones failed and why."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.cli.output import Progress, complain
+from headrace.cli.record_json import OutgoingRecord
+from headrace.kafka import Cluster
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+_COMPLAINTS = 10
+"""Failures that are reported one by one; the others are only counted."""
+
+_POLL_EVERY = 100
+"""Records between looks at what became of earlier ones."""
+
+_SETTINGS = {
+    "delivery.report.only.error": True,
+    # The broker and the topic decide what is too large, not the client's own default of 1 MB.
+    "message.max.bytes": 100_000_000,
+    # Nobody watches a command for the minutes that librdkafka would wait by default.
+    "message.timeout.ms": 30_000,
+    "topic.metadata.propagation.max.ms": 10_000,
+}
+
+
+class Sending:
+    """Records on their way to a topic; `sent` and `failed` are final after `finish`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        *,
+        acks: str,
+        compression: str,
+        partition: int | None,
+        progress: Progress,
+    ) -> None:
+        self._producer = cluster.producer(
+            {**_SETTINGS, "acks": acks, "compression.type": compression}
+        )
+        self._topic = topic
+        self._partition = -1 if partition is None else partition
+        self._progress = progress
+        self.sent = 0
+        self.failed = 0
+
+    def send(self, number: int, record: OutgoingRecord) -> None:
+        """Hand over a record, the `number`th; waits while librdkafka's queue is full."""
+        from confluent_kafka import KafkaException
+
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    record.value,
+                    record.key,
+                    partition=self._partition,
+                    timestamp=record.timestamp or 0,
+                    headers=record.headers,
+                    on_delivery=partial(self._note_delivery, number),
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as exception:
+                self.fail(number, exception.args[0].str())
+                return
+            else:
+                break
+        self.sent += 1
+        if self.sent % _POLL_EVERY == 0:
+            self._producer.poll(0)
+            self._progress.update(self.sent)
+
+    def fail(self, number: int, reason: str) -> None:
+        """Count a record that cannot be produced, and say why."""
+        self.failed += 1
+        if self.failed <= _COMPLAINTS:
+            self._progress.clear()
+            complain(f"record {number}: {reason}.")
+        if self.failed == _COMPLAINTS:
+            complain("further failures are only counted.")
+
+    def finish(self) -> None:
+        """Wait until the fate of every record is known."""
+        while self._producer.flush(0.5):
+            self._progress.update(self.sent)
+        self._progress.clear()
+
+    def _note_delivery(
+        self,
+        number: int,
+        error: "KafkaError | None",
+        message: "Message",
+    ) -> None:
+        if error is not None:
+            self.sent -= 1
+            self.fail(number, error.str())
