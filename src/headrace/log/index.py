@@ -22,6 +22,10 @@ ROW_SIZE: Final = 16
 """An entry in a file: relative offset (4 bytes), position (4), timestamp (8), little-endian."""
 
 
+# Skips the Python-level constructor of a named tuple, which would double the cost of a lookup.
+_new = tuple.__new__
+
+
 class Place(NamedTuple):
     """The beginning of a batch."""
 
@@ -60,32 +64,21 @@ class SparseIndex:
 
     def at_or_below_offset(self, offset: int) -> Place:
         """The last entry that is not beyond an offset; the segment's beginning if there is none."""
-        index = bisect_right(self.offsets, offset - self.base_offset) - 1
-        if index < 0:
-            return Place(self.base_offset, 0)
-        return Place(self.base_offset + self.offsets[index], self.positions[index])
-
-    def at_or_below_position(self, position: int) -> Place:
-        """The last entry that is not beyond a position; the beginning if there is none."""
-        index = bisect_right(self.positions, position) - 1
-        if index < 0:
-            return Place(self.base_offset, 0)
-        return Place(self.base_offset + self.offsets[index], self.positions[index])
+        return self._place(bisect_right(self.offsets, offset - self.base_offset) - 1)
 
     def before_time(self, timestamp: int) -> Place:
         """A place before which every record is older than a time."""
-        index = bisect_left(self.timestamps, timestamp) - 1
-        if index < 0:
-            return Place(self.base_offset, 0)
-        return Place(self.base_offset + self.offsets[index], self.positions[index])
+        return self._place(bisect_left(self.timestamps, timestamp) - 1)
 
-    def max_timestamp_before(self, offset: int) -> tuple[Place, int]:
-        """The last entry not beyond an offset, and the largest timestamp before that entry."""
-        index = bisect_right(self.offsets, offset - self.base_offset) - 1
-        if index < 0:
-            return Place(self.base_offset, 0), NO_TIMESTAMP
-        place = Place(self.base_offset + self.offsets[index], self.positions[index])
-        return place, self.timestamps[index]
+    def boundary_below(self, position: int) -> int:
+        """The position of the last entry that is not beyond a position; 0 if there is none."""
+        index = bisect_right(self.positions, position) - 1
+        return self.positions[index] if index >= 0 else 0
+
+    def max_timestamp_before(self, place: Place) -> int:
+        """The largest timestamp of the batches before an entry."""
+        index = bisect_left(self.positions, place.position)
+        return self.timestamps[index] if index < len(self) else NO_TIMESTAMP
 
     def truncate(self, position: int) -> bool:
         """Forget entries at or beyond a position; return whether there were any."""
@@ -132,6 +125,11 @@ class SparseIndex:
             and list(self.timestamps) == sorted(self.timestamps)
         )
 
+    def _place(self, index: int) -> Place:
+        if index < 0:
+            return Place(self.base_offset, 0)
+        return _new(Place, (self.base_offset + self.offsets[index], self.positions[index]))
+
 
 class RecentBatches:
     """Every one of the last batches of a log's end, for readers that follow it closely.
@@ -157,6 +155,22 @@ class RecentBatches:
         if len(offsets) > 2 * self.KEPT:
             del offsets[: self.KEPT]
             del self.positions[: self.KEPT]
+
+    def reaches(self, offset: int) -> bool:
+        """Whether the batch that holds an offset is among them."""
+        return bool(self.offsets) and offset >= self.offsets[0]
+
+    def position_of(self, offset: int) -> int:
+        """The position of the batch that holds an offset which is reached."""
+        return self.positions[bisect_right(self.offsets, offset) - 1]
+
+    def reaches_position(self, position: int) -> bool:
+        """Whether the last batch that is not beyond a position is among them."""
+        return bool(self.positions) and position >= self.positions[0]
+
+    def boundary_below(self, position: int) -> int:
+        """The position of the last batch that is not beyond a position which is reached."""
+        return self.positions[bisect_right(self.positions, position) - 1]
 
 
 def _rises(numbers: Iterable[int]) -> bool:

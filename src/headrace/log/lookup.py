@@ -50,7 +50,8 @@ def _max_timestamp_before(segment: Segment, limit: int) -> int:
     if limit <= segment.base_offset:
         return NO_TIMESTAMP
     handle, index = segment.opened()
-    place, newest = index.max_timestamp_before(limit)
+    place = index.at_or_below_offset(limit)
+    newest = index.max_timestamp_before(place)
     for _, header in headers(handle, place.position, segment.size):
         if header.next_offset > limit:
             break

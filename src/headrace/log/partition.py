@@ -481,7 +481,9 @@ class PartitionLog:
 
     def _unsynced(self) -> list[Unsynced]:
         unsynced = [Unsynced(segment, segment.size, None) for segment in self._rolled]
-        unsynced.append(Unsynced(self._active, self._active.size, self._active.active_handle))
+        assert self._active.active is not None
+        handle = self._active.active.handle
+        unsynced.append(Unsynced(self._active, self._active.size, handle))
         return unsynced
 
     def _moment(self) -> Moment:

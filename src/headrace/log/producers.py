@@ -20,6 +20,9 @@ LAST_SEQUENCE: Final = (1 << 31) - 1
 _STATE: Final = struct.Struct("<qhqB")
 _BATCH: Final = struct.Struct("<iiqqq")
 
+# Skips the Python-level constructors of named tuples; every idempotent batch makes two.
+_new = tuple.__new__
+
 
 class ProducerBatch(NamedTuple):
     """A batch that can be recognised when it comes again."""
@@ -102,16 +105,11 @@ class ProducerStates:
         if state is not None and state.epoch == header.producer_epoch:
             batches = state.batches
         if sequence >= 0:
-            batch = ProducerBatch(
-                sequence,
-                sequence_after(sequence, delta),
-                base_offset,
-                base_offset + delta,
-                timestamp,
-            )
-            batches = (*batches[1 - BATCHES_KEPT :], batch)
-        self._states[header.producer_id] = ProducerState(
-            header.producer_epoch, self._clock.now_ms(), batches
+            last_sequence = sequence_after(sequence, delta)
+            batch = (sequence, last_sequence, base_offset, base_offset + delta, timestamp)
+            batches = (*batches[1 - BATCHES_KEPT :], _new(ProducerBatch, batch))
+        self._states[header.producer_id] = _new(
+            ProducerState, (header.producer_epoch, self._clock.now_ms(), batches)
         )
 
     def replay(self, header: BatchHeader) -> None:

@@ -238,7 +238,7 @@ class _Recoverer:
             segment = self._new_segment(max(start_offset, self._known_end), self._clock.now_ms())
             segment.create()
             self._segments.append(segment)
-        elif not self._segments[-1].is_active:
+        elif self._segments[-1].active is None:
             self._segments[-1].activate(*self._segments[-1].opened())
 
     def _load_index(self, segment: Segment, handle: FileHandle) -> SparseIndex:

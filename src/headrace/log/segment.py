@@ -1,7 +1,6 @@
 """One file of a log: raw record batches, and an index that finds any of them."""
 
 import logging
-from bisect import bisect_right
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,7 +19,6 @@ INDEX_SUFFIX: Final = ".index"
 
 MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 """How many offsets a segment can span; Kafka's own limit."""
-
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +50,7 @@ class Segment:
     __slots__ = (
         "_next_entry",
         "_recent",
-        "active_handle",
+        "active",
         "base_offset",
         "created_ms",
         "directory",
@@ -93,8 +91,8 @@ class Segment:
         """The index while it must be in memory: of the active segment, and until it is saved."""
         self.index_file = IndexFile(disk, directory / segment_name(base_offset, INDEX_SUFFIX))
         """Where the index is saved."""
-        self.active_handle: FileHandle | None = None
-        """The open file of the active segment."""
+        self.active: OpenSegment | None = None
+        """The open file and the index of the active segment; None if it is sealed."""
         self._recent: RecentBatches | None = None
         self._next_entry = 0
 
@@ -104,45 +102,36 @@ class Segment:
         return self.directory / segment_name(self.base_offset, LOG_SUFFIX)
 
     @property
-    def is_active(self) -> bool:
-        """Whether the segment can grow."""
-        return self._recent is not None
-
-    @property
     def is_dirty(self) -> bool:
         """Whether some bytes may not be on the disk yet."""
         return self.synced_size < self.size
 
     def create(self) -> None:
         """Create the file and become active."""
-        self.active_handle = FileHandle(self.disk, self.disk.create(self.path))
-        self.index = SparseIndex(self.base_offset)
-        self._recent = RecentBatches()
+        handle = FileHandle(self.disk, self.disk.create(self.path))
+        self.activate(handle, SparseIndex(self.base_offset))
 
     def activate(self, handle: FileHandle, index: SparseIndex) -> None:
-        """Become active with a file that has batches already."""
-        self.active_handle = handle
+        """Become active with a file that may have batches already."""
         self.index = index
+        self.active = OpenSegment(handle, index)
         self._recent = RecentBatches()
         self._next_entry = index.positions[-1] + self.index_interval if index else 0
 
     def seal(self) -> None:
         """Take no more batches; the file is closed once nobody reads it."""
-        self.active_handle = None
+        self.active = None
         self._recent = None
-
-    def handle(self) -> FileHandle:
-        """The open file."""
-        return self.active_handle or self.opened().handle
 
     def opened(self) -> OpenSegment:
         """The open file and the index, both loaded if need be."""
-        if self.active_handle is not None and self.index is not None:
-            return OpenSegment(self.active_handle, self.index)
+        if self.active is not None:
+            return self.active
         found = OPEN_SEGMENTS.get(self)
         if found is None:
             handle = FileHandle(self.disk, self.disk.open(self.path))
-            found = OpenSegment(handle, self.index or self._load_index(handle))
+            index = self.index
+            found = OpenSegment(handle, self._load_index(handle) if index is None else index)
             OPEN_SEGMENTS.put(self, found)
         return found
 
@@ -160,23 +149,23 @@ class Segment:
 
     def write(self, batch: Readable) -> None:
         """Write a batch behind all others; it counts once it is noted."""
-        assert self.active_handle is not None
-        write_all(self.disk, self.active_handle.descriptor, batch, self.size)
+        assert self.active is not None
+        write_all(self.disk, self.active.handle.descriptor, batch, self.size)
 
     def cut_back(self) -> None:
         """Remove what a failed write left behind."""
-        assert self.active_handle is not None
-        self.disk.truncate(self.active_handle.descriptor, self.size)
+        assert self.active is not None
+        self.disk.truncate(self.active.handle.descriptor, self.size)
 
     def note(self, size: int, offset: int, end_offset: int, timestamp: int) -> None:
-        """Take account of one batch that was just written behind all others."""
+        """Take account of one batch that stands in the file behind all others."""
+        assert self.index is not None
+        assert self._recent is not None
         position = self.size
         if position >= self._next_entry:
-            assert self.index is not None
             self.index.add(offset, position, self.max_timestamp)
             self._next_entry = position + self.index_interval
-        if self._recent is not None:
-            self._recent.add(offset, position)
+        self._recent.add(offset, position)
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         self.size = position + size
@@ -188,26 +177,48 @@ class Segment:
         Cuts where an index entry or a remembered batch allows, so it may return a little less than
         `max_bytes` would permit. Touches the file only if neither knows a cut.
         """
-        start = self.locate(offset)
-        end = self.size if limit >= self.end_offset else self._boundary_below_offset(limit)
-        if end - start > max_bytes:
-            end = self._boundary_below_position(start + max_bytes)
-        if end <= start:
-            end = self._walk_to_end(start, limit, max_bytes, at_least_one)
-        return LogSlice(self.active_handle or self.opened().handle, start, end - start)
-
-    def locate(self, offset: int) -> int:
-        """The position of the batch that holds an offset."""
         recent = self._recent
-        if recent is not None and recent.offsets and offset >= recent.offsets[0]:
-            return recent.positions[bisect_right(recent.offsets, offset) - 1]
         handle, index = self.opened()
+        if recent is not None and recent.reaches(offset):
+            start = recent.position_of(offset)
+        else:
+            start = self._locate(offset, handle, index)
+        if limit >= self.end_offset:
+            end = self.size
+        elif recent is not None and recent.reaches(limit):
+            end = recent.position_of(limit)
+        else:
+            end = index.at_or_below_offset(limit).position
+        if end - start > max_bytes:
+            end = start + max_bytes
+            if recent is not None and recent.reaches_position(end):
+                end = recent.boundary_below(end)
+            else:
+                end = index.boundary_below(end)
+        if end <= start:
+            end = self._walk_to_end(handle, start, limit, max_bytes, at_least_one)
+        return LogSlice(handle, start, end - start)
+
+    def _locate(self, offset: int, handle: FileHandle, index: SparseIndex) -> int:
+        """The position of the batch that holds an offset."""
         place = index.at_or_below_offset(offset)
         if place.offset != offset:
             for position, header in headers(handle, place.position, self.size):
                 if header.next_offset > offset:
                     return position
         return place.position
+
+    def _walk_to_end(
+        self, handle: FileHandle, start: int, limit: int, max_bytes: int, at_least_one: bool
+    ) -> int:
+        end = start
+        for position, header in headers(handle, start, self.size):
+            following = position + header.size
+            fits = following - start <= max_bytes or (at_least_one and end == start)
+            if not fits or header.next_offset > limit:
+                break
+            end = following
+        return end
 
     def _load_index(self, handle: FileHandle) -> SparseIndex:
         try:
@@ -220,28 +231,6 @@ class Segment:
         except OSError as error:
             logger.warning("index of %s cannot be saved: %s", self.path, error)
         return index
-
-    def _boundary_below_offset(self, offset: int) -> int:
-        recent = self._recent
-        if recent is not None and recent.offsets and offset >= recent.offsets[0]:
-            return recent.positions[bisect_right(recent.offsets, offset) - 1]
-        return self.opened().sparse_index.at_or_below_offset(offset).position
-
-    def _boundary_below_position(self, position: int) -> int:
-        recent = self._recent
-        if recent is not None and recent.positions and position >= recent.positions[0]:
-            return recent.positions[bisect_right(recent.positions, position) - 1]
-        return self.opened().sparse_index.at_or_below_position(position).position
-
-    def _walk_to_end(self, start: int, limit: int, max_bytes: int, at_least_one: bool) -> int:
-        end = start
-        for position, header in headers(self.handle(), start, self.size):
-            following = position + header.size
-            fits = following - start <= max_bytes or (at_least_one and end == start)
-            if not fits or header.next_offset > limit:
-                break
-            end = following
-        return end
 
 
 def segment_name(base_offset: int, suffix: str) -> str:
