@@ -28,16 +28,23 @@ _BATCH_BYTES = 900_000
 
 def main() -> None:
     """Replace every golden batch."""
-    with tempfile.TemporaryDirectory() as data, ApacheKafka(properties={"log.dirs": data}) as kafka:
+    with tempfile.TemporaryDirectory() as data:
+        # The records are old enough for Kafka to delete them before they are read.
+        properties = {"log.dirs": data, "log.retention.ms": "-1"}
+        _generate(Path(data), properties)
+
+
+def _generate(data: Path, properties: dict[str, str]) -> None:
+    with ApacheKafka(properties=properties) as kafka:
         for client, send in CLIENTS.items():
             for codec in CODECS:
                 topic = f"{client}-{codec}"
                 _create(kafka.bootstrap, topic)
                 send(kafka.bootstrap, topic, codec, expected(codec))
-                _save(Path(data), topic)
+                _save(data, topic)
         _create(kafka.bootstrap, "librdkafka-transaction")
         _send_in_transaction(kafka.bootstrap, "librdkafka-transaction", expected("none"))
-        _save(Path(data), "librdkafka-transaction", batches=2)
+        _save(data, "librdkafka-transaction", batches=2)
 
 
 def _create(bootstrap: str, topic: str) -> None:
@@ -47,13 +54,20 @@ def _create(bootstrap: str, topic: str) -> None:
 
 
 def _save(data: Path, topic: str, batches: int = 1) -> None:
-    segment = data / f"{topic}-0" / f"{0:020}.log"
+    deadline = time.monotonic() + 30
     # A transaction is over for its producer before its marker is in the log.
-    while len(list(iterate_headers(segment.read_bytes()))) < batches:
+    while len(list(iterate_headers(_stored(data, topic)))) < batches:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{topic} never got {batches} batches")
         time.sleep(0.1)
-    text = segment.read_bytes().hex()
+    text = _stored(data, topic).hex()
     lines = [text[start : start + 96] for start in range(0, len(text), 96)]
     (HERE / f"{topic}.hex").write_text("\n".join(lines) + "\n")
+
+
+def _stored(data: Path, topic: str) -> bytes:
+    segments = sorted((data / f"{topic}-0").glob("*.log"))
+    return b"".join(segment.read_bytes() for segment in segments)
 
 
 def _send_with_librdkafka(
