@@ -53,6 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waits_for_memory = False
         self._closed = False
         self.client_host = ""
+        self.address = ("", 0)
         self.active_at = time.monotonic()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -63,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(transport.write)
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.address = self._server.advertised(transport.get_extra_info("sockname"))
         self._server.connected(self)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -118,11 +120,20 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection once what was written to it has been sent."""
         self._transport.close()
 
+    def abort(self) -> None:
+        """Close the connection at once, sent or not."""
+        self._transport.abort()
+
     def refuse(self, reason: str) -> None:
         """Close the connection of a client that does not speak the protocol, with one log line."""
         log.warning("closing the connection from %s: %s", self.client_host, reason)
         self._server.metrics.refused_connections += 1
         self._transport.abort()
+
+    @property
+    def receiving(self) -> bool:
+        """Whether a large request has begun to arrive and holds memory."""
+        return self._buffer is not None
 
     @property
     def waiting(self) -> bool:
@@ -176,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.give_back(buffer)
 
     def _handle(self, frame: memoryview) -> None:
-        answer = self._server.start(frame, self)
+        answer = self._server.dispatch(frame, self)
         if answer is None:
             return
         if isinstance(answer, Pending):

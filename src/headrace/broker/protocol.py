@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from kio.index import load_entity_module
 from kio.serial import entity_reader, entity_writer
@@ -23,22 +23,12 @@ from headrace.broker.guard import ProtocolError, guard, skip_tagged_fields
 NOT_THROTTLED = datetime.timedelta(0)
 """The throttle time of every reply: Headrace slows clients through TCP, not by asking them."""
 
-_REQUEST_HEADER = struct.Struct(">hhih")
+_INT16 = struct.Struct(">h")
 _RESPONSE_HEADER = struct.Struct(">ii")
 
 
 class UnsupportedRequest(ProtocolError):
     """A well-formed request for an API, or a version of it, that the broker does not serve."""
-
-
-class RequestHeader(NamedTuple):
-    """What every request begins with, and where its body starts."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    body: int
 
 
 class ReplySchema:
@@ -66,14 +56,18 @@ class ReplySchema:
         return build
 
 
-@dataclasses.dataclass(slots=True, frozen=True)
+@dataclasses.dataclass(slots=True)
 class Call:
-    """One request being answered: who asks, in which version, and how to build the reply."""
+    """One request being answered: who asks, in which version, and how to build the reply.
+
+    `address` is the host and port at which this client is to find the broker.
+    """
 
     version: int
     correlation_id: int
     client_id: str | None
     client_host: str
+    address: tuple[str, int]
     codec: "MessageCodec"
 
     @property
@@ -102,7 +96,8 @@ class MessageCodec:
         """The request in a frame; `ProtocolError` if the bytes do not make one."""
         self._guard(frame, body)
         try:
-            entity, _ = self._read(frame, body)
+            # The native reader takes nothing that could change under its hands.
+            entity, _ = self._read(bytes(frame), body)
         except Exception as error:
             raise ProtocolError(f"request body cannot be read: {error!r}") from error
         return entity
@@ -138,22 +133,19 @@ def get(request: Any, field: str, default: Any = None) -> Any:
     return getattr(request, field, default)
 
 
-def read_request_header(frame: memoryview, flexible: Callable[[int, int], bool]) -> RequestHeader:
-    """The header of a request frame (without its length prefix).
-
-    `flexible` tells, for an API key and version, whether tagged fields follow the client id.
-    """
+def read_client_id(frame: memoryview, position: int, *, flexible: bool) -> tuple[str | None, int]:
+    """The client id in a request header, and where the request's body begins."""
     try:
-        api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
-        position = 10
+        (length,) = _INT16.unpack_from(frame, position)
+        position += 2
         client_id = None
         if length >= 0:
             if position + length > len(frame):
                 raise ProtocolError("the client id reaches beyond the request")
             client_id = str(frame[position : position + length], "utf-8", "replace")
             position += length
-        if flexible(api_key, version):
+        if flexible:
             position = skip_tagged_fields(frame, position)
     except (struct.error, IndexError) as error:
         raise ProtocolError("the request ends inside its header") from error
-    return RequestHeader(api_key, version, correlation_id, client_id, position)
+    return client_id, position

@@ -32,11 +32,11 @@ Reply = bytes | Sequence["bytes | FileRange"]
 class Pending:
     """A reply that will be known later; whoever waits for it is called once."""
 
-    __slots__ = ("_then", "cancel", "reply")
+    __slots__ = ("_abandoned", "_then", "reply")
 
     def __init__(self) -> None:
         self.reply: Reply | None = None
-        self.cancel: Callable[[], None] | None = None
+        self._abandoned: Callable[[], object] | None = None
         self._then: Callable[[], None] | None = None
 
     def resolve(self, reply: Reply) -> None:
@@ -49,11 +49,15 @@ class Pending:
         """Call back once the reply is known; it must not be known yet."""
         self._then = callback
 
+    def on_abandon(self, callback: Callable[[], object]) -> None:
+        """Call back if nobody waits for the reply any more."""
+        self._abandoned = callback
+
     def abandon(self) -> None:
         """Nobody waits any more: the client is gone."""
         self._then = None
-        if self.cancel is not None:
-            self.cancel()
+        if self._abandoned is not None:
+            self._abandoned()
 
 
 class Outbox:

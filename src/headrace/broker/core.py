@@ -1,0 +1,140 @@
+"""What all handlers share: the topics, the groups, the clock, the counters.
+
+A `BrokerCore` is a broker without its sockets. It belongs to one event loop and one data directory.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from headrace.broker.durability import GroupCommit
+from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.offsets import OffsetStore
+from headrace.broker.groups.settings import GroupSettings
+from headrace.broker.memory import RequestMemory
+from headrace.broker.metrics import Metrics
+from headrace.broker.partition import Partition
+from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.topics import NODE_ID, Catalogue, Topic
+from headrace.clock import Clock, SystemClock
+from headrace.log import DataDirectory, Flush, Journal
+from headrace.settings import BrokerSettings
+
+log = logging.getLogger("headrace.broker")
+
+
+class JournalSync:
+    """A journal as something that group commit can sync."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def flush(self) -> int:
+        """Sync the journal; called from the sync threads."""
+        return self._journal.flush()
+
+    def advance(self, flushed: int) -> None:
+        """Nothing depends on how far a journal has been synced."""
+
+
+class BrokerCore:
+    """Everything a broker knows and does, apart from talking to clients."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings
+        self.loop = loop
+        self.clock: Clock = clock or SystemClock()
+        self.node_id = NODE_ID
+        self.metrics = Metrics()
+        self.memory = RequestMemory(settings.request_memory)
+        self._directory = DataDirectory.open(settings.data)
+        try:
+            self.cluster_id = self._directory.cluster_id
+            self.commits = GroupCommit(loop)
+            self.topics = Catalogue(self._directory, settings, self.clock, self.commits)
+            self.metrics.truncated_bytes = sum(
+                partition.log.recovery.truncated_bytes for partition in self.partitions()
+            )
+            self.producer_ids = ProducerIds(self._directory)
+            self.offsets = OffsetStore.open(self._directory.journal("groups"))
+            self.groups = GroupCoordinator(
+                clock=self.clock,
+                timers=loop,
+                offsets=self.offsets,
+                settings=GroupSettings(
+                    initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                    min_session_timeout_ms=settings.group_min_session_timeout_ms,
+                    max_session_timeout_ms=settings.group_max_session_timeout_ms,
+                    offsets_retention_ms=settings.offsets_retention_ms,
+                ),
+            )
+        except BaseException:
+            self._directory.close()
+            raise
+        self._syncs: dict[int, JournalSync] = {}
+
+    def partitions(self) -> Iterable[Partition]:
+        """Every partition of every topic."""
+        return (partition for topic in self.topics for partition in topic.partitions)
+
+    def partition(self, topic_name: str, index: int) -> Partition | None:
+        """A partition, if it exists."""
+        topic = self.topics.get(topic_name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Delete a topic and what groups have committed for it."""
+        self.topics.delete(topic)
+        self.groups.forget_topic(topic.name)
+
+    async def journaled(self, journal: Journal) -> None:
+        """Wait until a journal is as durable as the broker's flush policy demands."""
+        if self.settings.flush != Flush.ACK:
+            return
+        sync = self._syncs.setdefault(id(journal), JournalSync(journal))
+        await self.commits.durable(sync)
+
+    def described(self) -> dict[str, str]:
+        """The broker's settings under the names that Kafka's tools look for."""
+        settings = self.settings
+        return {
+            "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
+            "broker.id": str(self.node_id),
+            "connections.max.idle.ms": str(settings.idle_connection_ms),
+            "default.replication.factor": "1",
+            "flush": settings.flush,
+            "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
+            "group.max.session.timeout.ms": str(settings.group_max_session_timeout_ms),
+            "group.min.session.timeout.ms": str(settings.group_min_session_timeout_ms),
+            "log.dirs": str(settings.data.absolute()),
+            "log.flush.interval.ms": str(settings.flush_interval_ms),
+            "log.retention.bytes": str(settings.retention_bytes),
+            "log.retention.check.interval.ms": str(settings.retention_check_ms),
+            "log.retention.ms": str(settings.retention_ms),
+            "log.roll.ms": str(settings.segment_age_ms),
+            "log.segment.bytes": str(settings.segment_bytes),
+            "message.max.bytes": str(settings.max_message_bytes),
+            "node.id": str(self.node_id),
+            "num.partitions": str(settings.partitions),
+            "offsets.retention.minutes": str(settings.offsets_retention_ms // 60_000),
+            "socket.request.max.bytes": str(settings.max_request_bytes),
+        }
+
+    async def close(self) -> None:
+        """Sync and close everything cleanly, so that the next start has nothing to recover."""
+        await self.commits.drain()
+        await self.loop.run_in_executor(None, self.topics.close)
+        self.producer_ids.journal.close()
+        self.offsets.journal.close()
+        self.commits.close()
+        self._directory.close()

@@ -1,0 +1,160 @@
+"""Fetch: file ranges for what is there, a long poll that wakes on append for what is not."""
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.handlers import fetch_wire as wire
+from headrace.broker.handlers.fetch_wire import PartitionReply, TopicReply
+from headrace.broker.handlers.partitions import check_epoch
+from headrace.broker.protocol import Call
+from headrace.broker.reply import Pending, Reply
+from headrace.log.errors import LogError, OffsetOutOfRange
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from headrace.broker.core import BrokerCore
+    from headrace.broker.partition import Partition
+
+FULL_FETCH_EPOCHS = (-1, 0)
+"""Session epochs that name every partition; any other refers to a session we never grant."""
+
+
+def answer(core: "BrokerCore", frame: memoryview, body: int, call: Call) -> Reply | Pending:
+    """Answer with data at once, or when there is enough of it, or when the time is up."""
+    request = call.codec.read(frame, body)
+    if getattr(request, "session_epoch", 0) not in FULL_FETCH_EPOCHS:
+        return wire.write(
+            [], call.version, call.correlation_id, ErrorCode.fetch_session_id_not_found
+        )
+    fetch = Fetch(core, request, call)
+    topics = fetch.collect()
+    if fetch.enough or not request.max_wait:
+        return fetch.reply(topics)
+    return fetch.wait(request.max_wait.total_seconds())
+
+
+class Fetch:
+    """One fetch request, from its arrival to its reply."""
+
+    __slots__ = (
+        "_call",
+        "_core",
+        "_grown",
+        "_request",
+        "_timer",
+        "_watched",
+        "_woken",
+        "enough",
+        "pending",
+    )
+
+    def __init__(self, core: "BrokerCore", request: Any, call: Call) -> None:
+        self._core = core
+        self._request = request
+        self._call = call
+        self._grown = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._watched: list[Partition] = []
+        self._woken = False
+        self.enough = False
+        self.pending = Pending()
+
+    def collect(self) -> list[TopicReply]:
+        """What can be read now; `enough` tells whether that is worth a reply."""
+        request = self._request
+        remaining = request.max_bytes
+        found = 0
+        failed = False
+        by_id = self._call.version >= wire.FIRST_TOPIC_IDS
+        self._watched.clear()
+        topics: list[TopicReply] = []
+        for wanted in request.topics:
+            key = wanted.topic_id if by_id else wanted.topic
+            topic = self._core.topics.find(key)
+            replies: list[PartitionReply] = []
+            topics.append((key or "", replies))
+            for part in wanted.partitions:
+                index = part.partition
+                if topic is None or not 0 <= index < len(topic.partitions):
+                    code = (
+                        ErrorCode.unknown_topic_id
+                        if by_id
+                        else ErrorCode.unknown_topic_or_partition
+                    )
+                    replies.append(PartitionReply(index, code))
+                    failed = True
+                    continue
+                partition = topic.partitions[index]
+                limit = min(part.partition_max_bytes, max(remaining, 0))
+                reply = _read(partition, part, limit, at_least_one=not found)
+                replies.append(reply)
+                self._watched.append(partition)
+                if reply.error is not ErrorCode.none:
+                    failed = True
+                elif reply.records is not None:
+                    found += reply.records.length
+                    remaining -= reply.records.length
+        self._grown = found
+        self.enough = failed or found >= request.min_bytes
+        return topics
+
+    def reply(self, topics: list[TopicReply]) -> Reply:
+        """The response frame, with what it carries counted as sent."""
+        watched = iter(self._watched)
+        for _, replies in topics:
+            for reply in replies:
+                if reply.high_watermark >= 0:
+                    partition = next(watched)
+                    if reply.records is not None:
+                        partition.bytes_out += reply.records.length
+        return wire.write(topics, self._call.version, self._call.correlation_id)
+
+    def wait(self, seconds: float) -> Pending:
+        """Watch the partitions until there is enough to read or the time is up."""
+        for partition in self._watched:
+            partition.watch(self._wake)
+        self._timer = self._core.loop.call_later(seconds, self._complete)
+        self.pending.on_abandon(self._stop)
+        return self.pending
+
+    def _wake(self, size: int) -> None:
+        self._grown += size
+        if not self._woken and (self._grown >= self._request.min_bytes or size == 0):
+            # Everything appended in this turn of the event loop goes into one reply.
+            self._woken = True
+            self._core.loop.call_soon(self._complete)
+
+    def _complete(self) -> None:
+        if self._timer is None:
+            return
+        self._stop()
+        self.pending.resolve(self.reply(self.collect()))
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition in self._watched:
+            partition.unwatch(self._wake)
+
+
+def _read(partition: "Partition", part: Any, limit: int, *, at_least_one: bool) -> PartitionReply:
+    log = partition.log
+    high_watermark = log.high_watermark
+    start = log.start_offset
+    code = check_epoch(partition, getattr(part, "current_leader_epoch", -1))
+    if code is not ErrorCode.none:
+        return PartitionReply(part.partition, code, high_watermark, high_watermark, start)
+    try:
+        found = log.read(part.fetch_offset, limit, at_least_one=at_least_one)
+    except OffsetOutOfRange:
+        code = ErrorCode.offset_out_of_range
+    except LogError:
+        code = ErrorCode.kafka_storage_error
+    else:
+        return PartitionReply(
+            part.partition, ErrorCode.none, high_watermark, high_watermark, start, found
+        )
+    return PartitionReply(part.partition, code, high_watermark, high_watermark, start)

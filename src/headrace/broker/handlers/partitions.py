@@ -1,0 +1,102 @@
+"""ListOffsets and OffsetForLeaderEpoch: where in a partition things are."""
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.protocol import Call, get
+from headrace.log.errors import LogError
+from headrace.records import RecordError
+
+if TYPE_CHECKING:
+    from headrace.broker.core import BrokerCore
+    from headrace.broker.partition import Partition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+UNKNOWN = -1
+"""An offset, timestamp or epoch that does not exist."""
+
+
+def list_offsets(core: "BrokerCore", request: Any, call: Call) -> Any:
+    """Find the offsets of moments: earliest, latest, or the first record from a time on."""
+    topics = []
+    for wanted in request.topics:
+        results = []
+        for part in wanted.partitions:
+            partition = core.partition(wanted.name, part.partition_index)
+            results.append(
+                call.reply.ListOffsetsPartitionResponse(
+                    partition_index=part.partition_index, **_offset_of(partition, part)
+                )
+            )
+        topics.append(
+            call.reply.ListOffsetsTopicResponse(name=wanted.name, partitions=tuple(results))
+        )
+    return call.reply.ListOffsetsResponse(topics=tuple(topics))
+
+
+def _offset_of(partition: "Partition | None", part: Any) -> dict[str, object]:
+    code = check_epoch(partition, get(part, "current_leader_epoch", UNKNOWN))
+    timestamp, offset = UNKNOWN, UNKNOWN
+    if partition is not None and code is ErrorCode.none:
+        log = partition.log
+        try:
+            match part.timestamp:
+                case -1:
+                    offset = log.high_watermark
+                case -2 | -4:
+                    offset = log.start_offset
+                case -3:
+                    found = log.max_timestamp()
+                    if found is not None:
+                        offset, timestamp = found
+                case -5 | -6:
+                    pass
+                case moment if moment >= 0:
+                    found = log.offset_for_time(moment)
+                    if found is not None:
+                        offset, timestamp = found
+                case _:
+                    code = ErrorCode.unsupported_version
+        except (LogError, RecordError):
+            code = ErrorCode.kafka_storage_error
+    epoch = partition.log.leader_epoch if partition is not None and offset >= 0 else UNKNOWN
+    return {"error_code": code, "timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
+
+
+def offset_for_leader_epoch(core: "BrokerCore", request: Any, call: Call) -> Any:
+    """Tell where an epoch ended, so that a client notices a log that was cut."""
+    topics = []
+    for wanted in request.topics:
+        results = []
+        for part in wanted.partitions:
+            partition = core.partition(wanted.topic, part.partition)
+            code = check_epoch(partition, get(part, "current_leader_epoch", UNKNOWN))
+            epoch, end = UNKNOWN, UNKNOWN
+            if partition is not None and code is ErrorCode.none:
+                epoch, end = partition.log.epoch_end(part.leader_epoch)
+            results.append(
+                call.reply.EpochEndOffset(
+                    error_code=code, partition=part.partition, leader_epoch=epoch, end_offset=end
+                )
+            )
+        topics.append(
+            call.reply.OffsetForLeaderTopicResult(topic=wanted.topic, partitions=tuple(results))
+        )
+    return call.reply.OffsetForLeaderEpochResponse(topics=tuple(topics))
+
+
+def check_epoch(partition: "Partition | None", epoch: int) -> ErrorCode:
+    """Whether a client's idea of the leader's epoch is right (KIP-320); -1 is no idea."""
+    if partition is None:
+        return ErrorCode.unknown_topic_or_partition
+    current = partition.log.leader_epoch
+    if epoch in (UNKNOWN, current):
+        return ErrorCode.none
+    return ErrorCode.fenced_leader_epoch if epoch < current else ErrorCode.unknown_leader_epoch

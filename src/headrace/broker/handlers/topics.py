@@ -1,0 +1,185 @@
+"""CreateTopics, DeleteTopics and CreatePartitions."""
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.protocol import Call, get
+from headrace.broker.topic_configs import TOPIC_CONFIGS, InvalidConfig
+from headrace.broker.topics import Topic, TopicError
+from headrace.log.errors import LogError
+
+if TYPE_CHECKING:
+    from headrace.broker.core import BrokerCore
+
+DEFAULT = -1
+"""A number of partitions or replicas that the broker is to choose."""
+
+SOURCE_TOPIC = 1
+SOURCE_DEFAULT = 5
+
+
+async def create_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
+    """Make topics; each succeeds or fails by itself."""
+    names = [wanted.name for wanted in request.topics]
+    results = []
+    for wanted in request.topics:
+        if names.count(wanted.name) > 1:
+            error = TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
+            results.append(_create_failed(wanted.name, error, call))
+            continue
+        try:
+            results.append(_create(core, wanted, call, validate_only=request.validate_only))
+        except (TopicError, InvalidConfig, LogError) as error:
+            results.append(_create_failed(wanted.name, error, call))
+    await core.journaled(core.topics.journal)
+    return call.reply.CreateTopicsResponse(topics=tuple(results))
+
+
+def _create(core: "BrokerCore", wanted: Any, call: Call, *, validate_only: bool) -> Any:
+    partitions = _partition_count(core, wanted)
+    configs = {config.name: config.value for config in wanted.configs}
+    topic: Topic | None = None
+    if validate_only:
+        core.topics.check_new(wanted.name, partitions, configs)
+    else:
+        topic = core.topics.create(wanted.name, partitions, configs)
+    return call.reply.CreatableTopicResult(
+        name=wanted.name,
+        topic_id=topic.id if topic else None,
+        error_code=ErrorCode.none,
+        error_message=None,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=_shown(topic, call) if topic and call.version >= 5 else (),
+    )
+
+
+def _partition_count(core: "BrokerCore", wanted: Any) -> int:
+    if not wanted.assignments:
+        if wanted.replication_factor not in (DEFAULT, 1):
+            raise TopicError(
+                ErrorCode.invalid_replication_factor,
+                f"Replication factor: {wanted.replication_factor} larger than available brokers: "
+                "1. Headrace keeps one copy; a replicated log is Apache Kafka's job.",
+            )
+        if wanted.num_partitions == DEFAULT:
+            return core.settings.partitions
+        return int(wanted.num_partitions)
+    if wanted.num_partitions != DEFAULT or wanted.replication_factor != DEFAULT:
+        raise TopicError(
+            ErrorCode.invalid_request,
+            "A topic has either assignments or a number of partitions and replicas, not both.",
+        )
+    indexes = sorted(assignment.partition_index for assignment in wanted.assignments)
+    _check_assignments(core, [assignment.broker_ids for assignment in wanted.assignments])
+    if indexes != list(range(len(indexes))):
+        raise TopicError(
+            ErrorCode.invalid_replica_assignment, "Partitions must be numbered from 0 on."
+        )
+    return len(indexes)
+
+
+def _check_assignments(core: "BrokerCore", assignments: list[Any]) -> None:
+    if any(tuple(brokers) != (core.node_id,) for brokers in assignments):
+        raise TopicError(
+            ErrorCode.invalid_replica_assignment,
+            f"Every partition must be assigned to broker {core.node_id}, the only one.",
+        )
+
+
+def _shown(topic: Topic, call: Call) -> tuple[Any, ...]:
+    return tuple(
+        call.reply.CreatableTopicConfigs(
+            name=name,
+            value=topic.values[name],
+            read_only=False,
+            config_source=SOURCE_TOPIC if name in topic.configs else SOURCE_DEFAULT,
+            is_sensitive=False,
+        )
+        for name in TOPIC_CONFIGS
+    )
+
+
+def _create_failed(name: str, error: Exception, call: Call) -> Any:
+    return call.reply.CreatableTopicResult(
+        name=name,
+        topic_id=None,
+        error_code=error_code(error),
+        error_message=str(error),
+        configs=(),
+    )
+
+
+async def delete_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
+    """Delete topics by name or, from version 6 on, by id."""
+    wanted = get(request, "topics")
+    if wanted is None:
+        keys = [(name, None) for name in request.topic_names]
+    else:
+        keys = [(state.name, state.topic_id) for state in wanted]
+    results = []
+    for name, topic_id in keys:
+        topic = core.topics.by_id(topic_id) if name is None else core.topics.get(name)
+        code = ErrorCode.none
+        if topic is None:
+            code = (
+                ErrorCode.unknown_topic_id if name is None else ErrorCode.unknown_topic_or_partition
+            )
+        else:
+            core.delete_topic(topic)
+        results.append(
+            call.reply.DeletableTopicResult(
+                name=topic.name if topic else name,
+                topic_id=topic.id if topic else topic_id,
+                error_code=code,
+                error_message=None if topic else "This server does not host this topic.",
+            )
+        )
+    await core.journaled(core.topics.journal)
+    return call.reply.DeleteTopicsResponse(responses=tuple(results))
+
+
+async def create_partitions(core: "BrokerCore", request: Any, call: Call) -> Any:
+    """Give topics more partitions."""
+    results = []
+    for wanted in request.topics:
+        code, message = ErrorCode.none, ""
+        try:
+            _grow(core, wanted, validate_only=request.validate_only)
+        except (TopicError, LogError) as error:
+            code, message = error_code(error), str(error)
+        results.append(
+            call.reply.CreatePartitionsTopicResult(
+                name=wanted.name, error_code=code, error_message=message or None
+            )
+        )
+    await core.journaled(core.topics.journal)
+    return call.reply.CreatePartitionsResponse(results=tuple(results))
+
+
+def _grow(core: "BrokerCore", wanted: Any, *, validate_only: bool) -> None:
+    topic = core.topics.get(wanted.name)
+    if topic is None:
+        raise TopicError(
+            ErrorCode.unknown_topic_or_partition, f"The topic '{wanted.name}' does not exist."
+        )
+    core.topics.check_growth(topic, wanted.count)
+    if wanted.assignments is not None:
+        if len(wanted.assignments) != wanted.count - len(topic.partitions):
+            raise TopicError(
+                ErrorCode.invalid_replica_assignment,
+                "There must be one assignment for each partition that is added.",
+            )
+        _check_assignments(core, [assignment.broker_ids for assignment in wanted.assignments])
+    if not validate_only:
+        core.topics.grow(topic, wanted.count)
+
+
+def error_code(error: Exception) -> ErrorCode:
+    """The protocol's code for what the catalogue or the log raised."""
+    if isinstance(error, TopicError):
+        return error.code
+    if isinstance(error, InvalidConfig):
+        return ErrorCode.invalid_config
+    return ErrorCode.kafka_storage_error

@@ -1,0 +1,33 @@
+"""ApiVersions: which APIs there are, and in which versions."""
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.protocol import Call
+
+if TYPE_CHECKING:
+    from headrace.broker.core import BrokerCore
+
+
+def api_versions(core: "BrokerCore", request: Any, call: Call) -> Any:
+    """Answer with every API that the broker serves."""
+    return supported(call, ErrorCode.none)
+
+
+def supported(call: Call, error: ErrorCode) -> Any:
+    """The list of APIs, with an error code where the client's own version is unknown."""
+    # Imported here, because the table of APIs names this module's handler.
+    from headrace.broker.apis import APIS
+
+    return call.reply.ApiVersionsResponse(
+        error_code=error,
+        api_keys=tuple(
+            call.reply.ApiVersion(
+                api_key=api.key,
+                min_version=api.first if api.advertised_first is None else api.advertised_first,
+                max_version=api.last,
+            )
+            for api in APIS.values()
+        ),
+    )

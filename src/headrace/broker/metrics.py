@@ -1,0 +1,102 @@
+"""What the broker counts about itself, and the text that Prometheus reads."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.broker.core import BrokerCore
+    from headrace.broker.partition import Partition
+
+
+class Metrics:
+    """Counters that have no better home; partitions count their own traffic."""
+
+    __slots__ = (
+        "connections",
+        "connections_total",
+        "refused_connections",
+        "rejected_batches",
+        "requests",
+        "retired_bytes",
+        "truncated_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.requests: Counter[int] = Counter()
+        self.connections = 0
+        self.connections_total = 0
+        self.refused_connections = 0
+        self.rejected_batches = 0
+        self.retired_bytes = 0
+        self.truncated_bytes = 0
+
+
+def render(core: "BrokerCore") -> str:
+    """All metrics in Prometheus' text format."""
+    return "\n".join(_lines(core)) + "\n"
+
+
+def _lines(core: "BrokerCore") -> Iterator[str]:
+    from headrace.broker.apis import APIS
+
+    metrics = core.metrics
+    yield from _family("connections", "gauge", "Open client connections.", metrics.connections)
+    yield from _family(
+        "connections_total", "counter", "Connections accepted.", metrics.connections_total
+    )
+    yield from _family(
+        "refused_connections_total",
+        "counter",
+        "Connections closed for bad frames or for being too many.",
+        metrics.refused_connections,
+    )
+    yield from _family(
+        "rejected_batches_total", "counter", "Record batches refused.", metrics.rejected_batches
+    )
+    yield from _family("syncs_total", "counter", "Calls to fsync.", core.commits.syncs)
+    yield from _family(
+        "retention_removed_bytes_total",
+        "counter",
+        "Bytes removed by retention and DeleteRecords.",
+        metrics.retired_bytes,
+    )
+    yield from _family(
+        "recovery_truncated_bytes",
+        "gauge",
+        "Bytes of torn tails cut off when the broker started.",
+        metrics.truncated_bytes,
+    )
+    yield from _family(
+        "request_memory_bytes", "gauge", "Memory of requests in flight.", core.memory.in_use
+    )
+    yield from _family("groups", "gauge", "Consumer groups.", len(core.groups.list_groups()))
+    yield "# HELP headrace_requests_total Requests by API."
+    yield "# TYPE headrace_requests_total counter"
+    for key, count in sorted(metrics.requests.items()):
+        yield f'headrace_requests_total{{api="{APIS[key].name}"}} {count}'
+    yield from _partition_families(core)
+
+
+def _partition_families(core: "BrokerCore") -> Iterator[str]:
+    partitions = [partition for topic in core.topics for partition in topic.partitions]
+    families: tuple[tuple[str, str, str, Callable[[Partition], int]], ...] = (
+        ("records_in_total", "counter", "Records appended.", lambda p: p.records_in),
+        ("bytes_in_total", "counter", "Bytes appended.", lambda p: p.bytes_in),
+        ("bytes_out_total", "counter", "Bytes fetched.", lambda p: p.bytes_out),
+        ("log_start_offset", "gauge", "First offset kept.", lambda p: p.log.start_offset),
+        ("high_watermark", "gauge", "First offset not readable.", lambda p: p.log.high_watermark),
+        ("log_size_bytes", "gauge", "Bytes stored.", lambda p: p.log.size),
+    )
+    for name, kind, text, value in families:
+        yield f"# HELP headrace_{name} {text}"
+        yield f"# TYPE headrace_{name} {kind}"
+        for partition in partitions:
+            labels = f'topic="{partition.topic}",partition="{partition.index}"'
+            yield f"headrace_{name}{{{labels}}} {value(partition)}"
+
+
+def _family(name: str, kind: str, text: str, value: int) -> Iterator[str]:
+    yield f"# HELP headrace_{name} {text}"
+    yield f"# TYPE headrace_{name} {kind}"
+    yield f"headrace_{name} {value}"

@@ -1,0 +1,163 @@
+"""The listening broker: accepts connections, keeps them in bounds, and stops without losing any."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+
+from headrace.broker.connection import Connection
+from headrace.broker.core import BrokerCore
+from headrace.broker.dispatch import Dispatcher
+from headrace.broker.housekeeping import Housekeeping
+from headrace.broker.monitor import Monitor
+from headrace.clock import Clock
+from headrace.errors import HeadraceError
+from headrace.settings import BrokerSettings, join_address, split_address
+
+log = logging.getLogger("headrace.broker")
+
+BACKLOG = 1024
+STALLED_SECONDS = 30.0
+"""A client that stops in the middle of a large request holds memory; it may do so this long."""
+
+WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
+"""Hosts that mean every interface, and that no client can connect to."""
+
+GRACE_SECONDS = 2.0
+"""How long clients may take to receive their last replies when the broker stops."""
+
+
+class CannotListen(HeadraceError):
+    """The address is taken, or not one of this machine's."""
+
+
+class Server:
+    """A broker with its sockets; made and used inside a running event loop.
+
+    `start` opens the data directory and listens; from then on everything happens in callbacks.
+    `stop` answers what can be answered, closes the connections and leaves a clean directory.
+    """
+
+    def __init__(self, settings: BrokerSettings, *, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.max_request_bytes = settings.max_request_bytes
+        self.core = BrokerCore(settings, asyncio.get_running_loop(), clock=clock)
+        self.metrics = self.core.metrics
+        self.dispatch = Dispatcher(self.core).start
+        self.host, self.port = split_address(settings.listen)
+        self._advertised = split_address(settings.advertise) if settings.advertise else None
+        self._connections: set[Connection] = set()
+        self._all_gone = asyncio.Event()
+        self._housekeeping = Housekeeping(self.core, self)
+        self._monitor: Monitor | None = None
+        self._listener: asyncio.Server | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients on this machine find the broker."""
+        host = "127.0.0.1" if self.host in WILDCARDS else self.host
+        return join_address(host, self.port)
+
+    @property
+    def monitor_address(self) -> str | None:
+        """Where metrics and health are served, if they are."""
+        return self._monitor.address if self._monitor else None
+
+    async def start(self) -> None:
+        """Begin to listen; nothing is left open if that fails."""
+        try:
+            self._listener = await self._listen()
+            self.port = self._listener.sockets[0].getsockname()[1]
+            if self.settings.metrics is not None:
+                self._monitor = Monitor(self.core)
+                await self._monitor.start(*split_address(self.settings.metrics))
+        except BaseException:
+            await self.stop()
+            raise
+        self._housekeeping.start()
+        self.core.groups.start()
+
+    async def stop(self) -> None:
+        """Stop listening, answer who waits, close every connection and the data directory."""
+        if self._listener is not None:
+            self._listener.close()
+        if self._monitor is not None:
+            await self._monitor.stop()
+        await self._housekeeping.stop()
+        self.core.groups.close()
+        await self.core.commits.drain()
+        for connection in tuple(self._connections):
+            connection.close()
+        await self._wait_until_disconnected()
+        for connection in tuple(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)
+        await self._housekeeping.remove_deleted()
+        await self.core.close()
+
+    def advertised(self, local: object) -> tuple[str, int]:
+        """The host and port to tell a client that reached us at a local address.
+
+        A broker that listens on every interface names the one that the client came in by, which is
+        the one address the client is known to reach.
+        """
+        if self._advertised is not None:
+            return self._advertised
+        if self.host in WILDCARDS and isinstance(local, tuple):
+            return str(local[0]), self.port
+        return self.host, self.port
+
+    def connected(self, connection: Connection) -> None:
+        """A client has connected; one too many is turned away."""
+        self.metrics.connections_total += 1
+        self.metrics.connections += 1
+        self._connections.add(connection)
+        if len(self._connections) > self.settings.max_connections:
+            connection.refuse(
+                f"there are {self.settings.max_connections} connections already (max_connections)"
+            )
+
+    def disconnected(self, connection: Connection) -> None:
+        """A client has gone."""
+        self.metrics.connections -= 1
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_gone.set()
+
+    async def _wait_until_disconnected(self) -> None:
+        self._all_gone = asyncio.Event()
+        if self._connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), GRACE_SECONDS)
+
+    def sweep(self) -> None:
+        """Close the connections of clients that are idle or stuck in the middle of a request."""
+        now = time.monotonic()
+        idle = self.settings.idle_connection_ms / 1000
+        for connection in tuple(self._connections):
+            silent = now - connection.active_at
+            if connection.receiving and silent > STALLED_SECONDS:
+                connection.refuse(f"no byte of a request for {STALLED_SECONDS:g} s")
+            elif silent > idle and not connection.waiting:
+                connection.close()
+
+    async def _listen(self) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        try:
+            addresses = await loop.getaddrinfo(
+                self.host or None, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            family, _, _, _, address = addresses[0]
+            return await loop.create_server(
+                lambda: Connection(self, self.core.memory),
+                str(address[0]),
+                self.port,
+                family=family,
+                backlog=BACKLOG,
+            )
+        except OSError as error:
+            raise CannotListen(
+                f"cannot listen on {self.settings.listen}: {error.strerror or error}; choose "
+                "another address with --listen, or --port 0 for any free port"
+            ) from error

@@ -1,0 +1,291 @@
+"""The catalogue of topics: what exists, under which name and id, with which configuration.
+
+Every change is an entry in a journal and is in force as soon as it is appended; a handler that made
+one waits for the journal to be durable before it answers. The partitions' logs are opened with the
+catalogue and closed with it.
+"""
+
+import logging
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import orjson
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.durability import GroupCommit
+from headrace.broker.partition import Partition
+from headrace.broker.topic_configs import check_configs, effective, log_settings
+from headrace.clock import Clock
+from headrace.errors import HeadraceError
+from headrace.log import DataDirectory, Journal, PartitionLog
+from headrace.settings import BrokerSettings
+
+log = logging.getLogger("headrace.broker")
+
+NODE_ID = 1
+"""The id of the one node, which leads every partition and holds its only replica."""
+
+ENTRY_VERSION = 1
+"""The form of the catalogue's journal entries."""
+
+MAX_PARTITIONS = 100_000
+"""More partitions in one topic are surely a mistake."""
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class TopicError(HeadraceError):
+    """A topic cannot be made or changed as asked; carries the protocol's code."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Removal(Protocol):
+    """Files that are no longer part of the data and wait to be unlinked."""
+
+    def remove(self) -> None:
+        """Unlink them; may take a while."""
+        ...
+
+
+class Topic:
+    """A topic and its partitions, with what produce needs of its configuration at hand."""
+
+    __slots__ = (
+        "append_time",
+        "configs",
+        "id",
+        "max_ahead_ms",
+        "max_message_bytes",
+        "min_insync_replicas",
+        "name",
+        "partitions",
+        "values",
+    )
+
+    def __init__(self, name: str, topic_id: uuid.UUID) -> None:
+        self.name = name
+        self.id = topic_id
+        self.partitions: list[Partition] = []
+        self.configs: dict[str, str] = {}
+        self.values: dict[str, str] = {}
+
+    def configure(self, configs: dict[str, str], settings: BrokerSettings) -> None:
+        """Put a configuration into force."""
+        values = effective(configs, settings)
+        self.configs = configs
+        self.values = values
+        self.append_time = values["message.timestamp.type"] == "LogAppendTime"
+        self.max_ahead_ms = int(values["message.timestamp.after.max.ms"])
+        self.max_message_bytes = int(values["max.message.bytes"])
+        self.min_insync_replicas = int(values["min.insync.replicas"])
+        for partition in self.partitions:
+            partition.log.reconfigure(log_settings(values))
+
+    def check_time(self, max_timestamp: int, clock: Clock) -> int | None:
+        """The time to stamp a batch with, if the topic does that; refuses times too far ahead."""
+        now = clock.now_ms()
+        if self.append_time:
+            return now
+        if max_timestamp - now > self.max_ahead_ms:
+            raise TopicError(
+                ErrorCode.invalid_timestamp,
+                f"a record's timestamp {max_timestamp} lies more than {self.max_ahead_ms} ms in "
+                f"the future; see message.timestamp.after.max.ms of {self.name}",
+            )
+        return None
+
+
+class Catalogue:
+    """All topics of a broker, by name and by id."""
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        settings: BrokerSettings,
+        clock: Clock,
+        commits: GroupCommit,
+    ) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock
+        self._commits = commits
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[uuid.UUID, Topic] = {}
+        self.journal: Journal = directory.journal("topics")
+        self.removals: list[Removal] = []
+        self._replay()
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str | None) -> Topic | None:
+        """The topic of a name."""
+        return self._by_name.get(name) if name is not None else None
+
+    def by_id(self, topic_id: uuid.UUID | None) -> Topic | None:
+        """The topic of an id."""
+        return self._by_id.get(topic_id) if topic_id is not None else None
+
+    def find(self, key: str | uuid.UUID | None) -> Topic | None:
+        """The topic of a name or an id, whichever the client uses."""
+        return self._by_name.get(key) if type(key) is str else self._by_id.get(key)  # type: ignore[arg-type]
+
+    def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> None:
+        """Refuse a topic that could not be created."""
+        check_name(name)
+        if name in self._by_name:
+            raise TopicError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+        folded = name.replace(".", "_")
+        for other in self._by_name:
+            if other.replace(".", "_") == folded:
+                raise TopicError(
+                    ErrorCode.invalid_topic_exception,
+                    f"Topic '{name}' collides with existing topic: {other}",
+                )
+        if not 1 <= partitions <= MAX_PARTITIONS:
+            raise TopicError(
+                ErrorCode.invalid_partitions,
+                f"a topic has 1 to {MAX_PARTITIONS} partitions, not {partitions}",
+            )
+        check_configs(configs)
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> Topic:
+        """Make a topic; it exists once the journal is durable."""
+        self.check_new(name, partitions, configs)
+        topic = Topic(name, uuid.uuid4())
+        topic.configure(check_configs(configs), self._settings)
+        for index in range(partitions):
+            topic.partitions.append(self._open(topic, index))
+        self._write(
+            "create",
+            name=name,
+            id=topic.id.hex,
+            partitions=partitions,
+            configs=topic.configs,
+        )
+        self._add(topic)
+        log.info("created topic %s with %d partitions", name, partitions)
+        return topic
+
+    def delete(self, topic: Topic) -> None:
+        """Take a topic away at once; its files go in the background (`removals`)."""
+        self._write("delete", id=topic.id.hex)
+        del self._by_name[topic.name], self._by_id[topic.id]
+        for partition in topic.partitions:
+            partition.retire()
+            partition.log.abandon()
+            self.removals.append(self._directory.delete_partition(topic.name, partition.index))
+        log.info("deleted topic %s", topic.name)
+
+    def grow(self, topic: Topic, partitions: int) -> None:
+        """Give a topic more partitions, up to the given number."""
+        self.check_growth(topic, partitions)
+        added = [self._open(topic, index) for index in range(len(topic.partitions), partitions)]
+        self._write("grow", id=topic.id.hex, partitions=partitions)
+        topic.partitions.extend(added)
+
+    def check_growth(self, topic: Topic, partitions: int) -> None:
+        """Refuse a number of partitions that is not a growth."""
+        if not len(topic.partitions) < partitions <= MAX_PARTITIONS:
+            raise TopicError(
+                ErrorCode.invalid_partitions,
+                f"The topic {topic.name} currently has {len(topic.partitions)} partition(s); "
+                f"{partitions} would not be an increase.",
+            )
+
+    def configure(
+        self, topic: Topic, configs: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """Replace a topic's configuration, or only find out whether that is possible."""
+        checked = check_configs(configs)
+        if validate_only:
+            return
+        self._write("configure", id=topic.id.hex, configs=checked)
+        topic.configure(checked, self._settings)
+
+    def compact_if_due(self) -> None:
+        """Rewrite the journal when most of its entries are history."""
+        if self.journal.entry_count > 100 + 4 * len(self._by_name):
+            self.journal.rewrite(
+                self._entry(
+                    "create",
+                    name=topic.name,
+                    id=topic.id.hex,
+                    partitions=len(topic.partitions),
+                    configs=topic.configs,
+                )
+                for topic in self
+            )
+
+    def close(self) -> None:
+        """Close every log cleanly."""
+        for topic in self:
+            for partition in topic.partitions:
+                partition.log.close()
+        self.journal.close()
+
+    def _replay(self) -> None:
+        found: dict[str, dict[str, Any]] = {}
+        for entry in self.journal.entries():
+            change = orjson.loads(entry)
+            match change["change"]:
+                case "create":
+                    found[change["id"]] = change
+                case "delete":
+                    found.pop(change["id"], None)
+                case "grow":
+                    found[change["id"]]["partitions"] = change["partitions"]
+                case "configure":
+                    found[change["id"]]["configs"] = change["configs"]
+        for change in found.values():
+            topic = Topic(change["name"], uuid.UUID(hex=change["id"]))
+            topic.configure(change["configs"], self._settings)
+            for index in range(change["partitions"]):
+                topic.partitions.append(self._open(topic, index))
+            self._add(topic)
+        self._remove_strays()
+
+    def _remove_strays(self) -> None:
+        """A crash between making a directory and journalling its topic leaves one nobody owns."""
+        for name, index, _ in self._directory.partitions():
+            topic = self._by_name.get(name)
+            if topic is None or index >= len(topic.partitions):
+                log.warning("removing %s-%d, which belongs to no topic", name, index)
+                self.removals.append(self._directory.delete_partition(name, index))
+
+    def _open(self, topic: Topic, index: int) -> Partition:
+        opened = PartitionLog.open(
+            self._directory.partition_path(topic.name, index),
+            log_settings(topic.values),
+            clock=self._clock,
+        )
+        return Partition(topic.name, index, opened, self._commits)
+
+    def _add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+    def _write(self, change: str, **fields: object) -> None:
+        self.journal.append(self._entry(change, **fields))
+
+    @staticmethod
+    def _entry(change: str, **fields: object) -> bytes:
+        return orjson.dumps({"version": ENTRY_VERSION, "change": change, **fields})
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be a topic's name."""
+    if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+        raise TopicError(
+            ErrorCode.invalid_topic_exception,
+            f"Topic name is invalid: '{name}'; a name has 1 to 249 letters, digits, '.', '_' or "
+            "'-' and is not '.' or '..'",
+        )
