@@ -15,7 +15,7 @@ from headrace.broker.groups.entries import (
     decode,
     encode,
 )
-from headrace.log.journal import Journal
+from headrace.log import Journal
 
 COMPACTION_FLOOR: Final = 1 << 20
 """A journal with fewer bytes than this is not worth rewriting."""
