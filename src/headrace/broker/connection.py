@@ -11,7 +11,7 @@ import logging
 import struct
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.broker.guard import ProtocolError
 from headrace.broker.memory import RequestMemory
@@ -58,7 +58,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
-        assert isinstance(transport, asyncio.Transport)
+        # uvloop's transports have all the methods but not the type.
+        transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=WRITE_BUFFER)
         self._transport = transport
         self._outbox = Outbox(transport.write)
