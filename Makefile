@@ -33,7 +33,7 @@ format: dev ## Let Ruff fix and format what it can
 	@$(IN)/ruff format .
 
 bench: dev ## One benchmark: make bench NAME=broker
-	@test -n "$(NAME)" || { echo "usage: make bench NAME=...  one of:" $(notdir $(basename $(wildcard benchmarks/bench_*.py))); exit 2; }
+	@test -n "$(NAME)" || { echo "usage: make bench NAME=...; one of:" $(basename $(notdir $(shell grep -l __main__ benchmarks/*.py))) >&2; exit 2; }
 	@$(IN)/python -m benchmarks.$(NAME)
 
 lock: ## Resolve the lock files anew (needs uv)
