@@ -54,7 +54,7 @@ class Scale:
 FULL = Scale(
     rounds=5,
     messages={"100B": 5_000_000, "1kB": 600_000},
-    mixed_messages=3_200_000,
+    mixed_messages=800_000,
     synchronous_messages=5_000,
     starts=3,
     idle_seconds=5.0,
@@ -62,7 +62,7 @@ FULL = Scale(
 QUICK = Scale(
     rounds=2,
     messages={"100B": 1_000_000, "1kB": 160_000},
-    mixed_messages=800_000,
+    mixed_messages=240_000,
     synchronous_messages=1_000,
     starts=1,
     idle_seconds=2.0,
@@ -148,7 +148,7 @@ def _mixed(fleet: Fleet, scale: Scale) -> Experiment:
                 topic,
                 pairs=_PAIRS,
                 partitions=_PARTITIONS,
-                payload_bytes=100,
+                payload_bytes=1000,
                 count=scale.mixed_messages,
             )
         load.settle_disk()

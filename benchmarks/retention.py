@@ -29,11 +29,11 @@ class Scale:
     rounds: int
     messages: int
     """How many a round produces."""
-    retained_gigabytes: int
+    retained_gigabytes: float
     connections: int
 
     @property
-    def disk_bytes(self) -> int:
+    def disk_bytes(self) -> float:
         """Room for what is retained, for all rounds added to it, and as much again to be safe."""
         rounds = (self.rounds + 1) * self.messages * _PAYLOAD_BYTES
         return self.retained_gigabytes * _GIGABYTE + 2 * rounds
@@ -60,14 +60,14 @@ def main() -> None:
 
 def _retained(fleet: Fleet, scale: Scale) -> Experiment:
     """Producing to a topic that holds gigabytes, and to one that holds nothing."""
-    metric = f"produce_{scale.retained_gigabytes}GB_retained"
-    kept = f"Headrace, {scale.retained_gigabytes} GB"
+    metric = f"produce_{scale.retained_gigabytes:g}GB_retained"
+    kept = f"Headrace, {scale.retained_gigabytes:g} GB"
 
     @functools.cache
     def filled() -> tuple[Server, str]:
         server = fleet.server(_launch_keeping)
         topic = load.create_topic(server)
-        count = scale.retained_gigabytes * _GIGABYTE // _PAYLOAD_BYTES
+        count = round(scale.retained_gigabytes * _GIGABYTE / _PAYLOAD_BYTES)
         load.produce(server, topic, payload_bytes=_PAYLOAD_BYTES, count=count)
         return server, topic
 
