@@ -48,11 +48,6 @@ class Moment:
     epochs: Sequence[EpochStart]
     producers: Mapping[int, ProducerState]
 
-    @property
-    def is_untouched(self) -> bool:
-        """Whether this is the beginning of a log's life, which an empty directory says as well."""
-        return self.segments[-1].end_offset == 0 and len(self.epochs) == 1
-
 
 class Durability:
     """What of a log is on the disk, and the way to get more of it there.
@@ -166,7 +161,7 @@ class Durability:
         last = self.checkpoint
         return (
             last is not None
-            and (last.closed or not closed)
+            and last.closed == closed
             and last.start_offset == moment.start_offset
             and last.segments == moment.segments
             and last.epochs == moment.epochs

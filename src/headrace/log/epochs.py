@@ -14,6 +14,10 @@ class EpochStart(NamedTuple):
     offset: int
 
 
+FIRST_EPOCH: Final = EpochStart(0, 0)
+"""What every log begins with."""
+
+
 class LeaderEpochs:
     """The history of a log's epochs, oldest first; the last is the current one.
 
@@ -24,7 +28,7 @@ class LeaderEpochs:
     __slots__ = ("_starts",)
 
     def __init__(self, starts: Iterable[EpochStart] = ()) -> None:
-        self._starts = list(starts) or [EpochStart(0, 0)]
+        self._starts = list(starts) or [FIRST_EPOCH]
 
     @property
     def current(self) -> int:

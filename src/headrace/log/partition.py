@@ -4,7 +4,7 @@ import logging
 from bisect import bisect_right
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from headrace.clock import Clock
 from headrace.log.disk import SYSTEM_DISK, Disk
@@ -34,6 +34,15 @@ from headrace.records import (
 )
 
 logger = logging.getLogger(__name__)
+
+
+CHECKPOINT_FIRST: Final = -1
+"""In place of the size at which a segment is full: nothing may be appended before a checkpoint.
+
+So it is while the log's epoch is not on the disk yet, and before the first batch that readers may
+see unsynced: should a power loss take that batch without a trace, the checkpoint tells that the log
+was open, and the epoch is raised.
+"""
 
 
 class Append(NamedTuple):
@@ -106,6 +115,8 @@ class PartitionLog:
         self._doomed: list[Segment] = []
         self._roll_above = settings.segment_bytes
         self._visible_at_once = settings.flush is not Flush.ACK
+        if self._visible_at_once:
+            self._roll_above = CHECKPOINT_FIRST
         self._epochs = recovered.epochs
         self.producers = recovered.producers
         """What is remembered of idempotent producers."""
@@ -170,11 +181,12 @@ class PartitionLog:
     def reconfigure(self, settings: LogSettings) -> None:
         """Behave differently from now on; a new index interval counts from the next segment on."""
         self._settings = settings
-        if self._roll_above >= 0:
-            self._roll_above = settings.segment_bytes
         self._visible_at_once = settings.flush is not Flush.ACK
         if self._visible_at_once:
             self.high_watermark = self.end_offset
+            self._roll_above = CHECKPOINT_FIRST
+        elif self._roll_above != CHECKPOINT_FIRST:
+            self._roll_above = settings.segment_bytes
 
     def append(
         self, batch: Writable, header: BatchHeader, *, append_time: int | None = None
@@ -354,7 +366,8 @@ class PartitionLog:
             return
         try:
             with self._durability.turn:
-                self._checkpoint(closed=True)
+                if self.end_offset or self._durability.checkpoint is not None:
+                    self._checkpoint(closed=True)
         except StorageError as error:
             logger.error("%s is not closed cleanly: %s", self._directory, error)
         self.abandon()
@@ -379,10 +392,10 @@ class PartitionLog:
 
     def _make_room(self, size: int, end_offset: int) -> Segment:
         """Whatever has to happen before a batch can go into the active segment."""
-        if self._roll_above < 0:
-            self._make_recovery_durable()
-            if self._roll_above < 0:
-                raise StorageFull(f"the log in {self._directory} cannot note its new leader epoch")
+        if self._roll_above == CHECKPOINT_FIRST:
+            with self._durability.turn:
+                self._checkpoint(closed=False)
+            self._roll_above = self._settings.segment_bytes
         segment = self._active
         if segment.size and (
             segment.size + size > self._roll_above
@@ -461,17 +474,13 @@ class PartitionLog:
         except StorageFull as error:
             # Readers need no room; the first append tries again.
             logger.warning("%s; the log can only be read for now", error)
-            self._roll_above = -1
-        else:
-            self._roll_above = self._settings.segment_bytes
+            self._roll_above = CHECKPOINT_FIRST
 
     def _checkpoint(self, *, closed: bool) -> None:
         with self._lock:
             if self._closed:
                 raise self._refusal()
             moment = self._moment()
-        if moment.is_untouched and self._durability.checkpoint is None:
-            return
         self._durability.save(moment, closed=closed)
         with self._lock:
             self._rolled = [segment for segment in self._rolled if segment.is_dirty]

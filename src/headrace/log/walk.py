@@ -5,8 +5,13 @@ from typing import Final
 
 from headrace.log.disk import read_all
 from headrace.log.handles import FileHandle
-from headrace.records import HEADER_SIZE, BatchHeader, read_header, validate_batch
-from headrace.records.header import impossible_length
+from headrace.records import (
+    HEADER_SIZE,
+    BatchHeader,
+    InvalidBatch,
+    read_header,
+    validate_batch,
+)
 
 SCAN_BYTES: Final = 1 << 20
 """How much is read at once where every byte is looked at."""
@@ -27,7 +32,11 @@ def headers(
             chunk_position = position
         header = read_header(chunk, position - chunk_position)
         if header.size < HEADER_SIZE:
-            raise impossible_length(header, position)
+            raise InvalidBatch(
+                f"length {header.length} cannot be: the file is damaged, check the disk",
+                position,
+                header.base_offset,
+            )
         yield position, header
         position += header.size
 
