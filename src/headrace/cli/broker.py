@@ -34,7 +34,7 @@ def broker(
         str | None,
         typer.Option(
             metavar="ack|interval|os",
-            help="When data is fsynced: before acks=all is answered, at intervals, or by the system.",
+            help="Who fsyncs: every acks=all, an interval, or the system when it likes.",
         ),
     ] = None,
     metrics: Annotated[
@@ -47,7 +47,7 @@ def broker(
     ] = None,
     assign: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other setting of [broker]."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of [broker]."),
     ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings file.")

@@ -1,11 +1,11 @@
 """Options that several commands share, and what they lead to."""
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headrace.clock import SystemClock
 from headrace.kafka import Cluster, Position, parse_position
 from headrace.settings import Settings, load_settings
 
@@ -36,10 +36,15 @@ def cluster_of(context: typer.Context, bootstrap: str | None) -> Cluster:
     return Cluster(settings_of(context, {"kafka.bootstrap": bootstrap}).kafka)
 
 
+def now_ms() -> int:
+    """The time that "-10m" on the command line is relative to."""
+    return SystemClock().now_ms()
+
+
 def position_from(text: str, option: str) -> Position:
     """A position from the command line; a usage error names the option."""
     try:
-        return parse_position(text, now_ms=time.time_ns() // 1_000_000)
+        return parse_position(text, now_ms=now_ms())
     except ValueError as error:
         raise typer.BadParameter(f"{error}.", param_hint=option) from None
 

@@ -5,15 +5,17 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.failures import FAILED
 from headrace.cli.options import BootstrapOption, cluster_of
 from headrace.cli.output import Progress, remark
-from headrace.cli.record_input import LineReader, line_reader, lines_of
-from headrace.cli.sending import Sending
+
+if TYPE_CHECKING:
+    from headrace.cli.record_input import LineReader
+    from headrace.cli.sending import Sending
 
 
 class Acks(StrEnum):
@@ -77,6 +79,9 @@ def produce(
 
     A record that cannot be written is reported and the others go on; the exit code is then 1.
     """
+    from headrace.cli.record_input import line_reader
+    from headrace.cli.sending import Sending
+
     if values and file is not None:
         raise typer.BadParameter("contradicts VALUE arguments.", param_hint="--file")
     if as_json and key_separator is not None:
@@ -110,6 +115,8 @@ def produce(
 def _lines(
     values: list[str] | None, file: Path | None, resources: ExitStack, *, quiet: bool
 ) -> Iterable[bytes]:
+    from headrace.cli.record_input import lines_of
+
     if values:
         return (value.encode() for value in values)
     if file is not None and file != Path("-"):
@@ -119,7 +126,7 @@ def _lines(
     return lines_of(sys.stdin.buffer)
 
 
-def _send_all(lines: Iterable[bytes], read: LineReader, sending: Sending) -> bool:
+def _send_all(lines: Iterable[bytes], read: "LineReader", sending: "Sending") -> bool:
     """Send every line; True if Ctrl-C cut it short. What was read by then is still delivered."""
     interrupted = False
     try:

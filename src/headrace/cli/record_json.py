@@ -65,7 +65,10 @@ def decode_record(line: bytes) -> OutgoingRecord:
     Only "value" is needed. Topic, partition and offset say where a record was, not where it goes,
     and are not looked at.
     """
-    document = orjson.loads(line)
+    try:
+        document = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg}") from None
     if not isinstance(document, dict) or "value" not in document:
         raise ValueError('is not an object with a "value"')
     return OutgoingRecord(
@@ -104,7 +107,10 @@ def _decode(value: object) -> bytes | None:
     if isinstance(value, str):
         return value.encode()
     if _is_base64(value):
-        return b64decode(value["base64"], validate=True)
+        try:
+            return b64decode(value["base64"], validate=True)
+        except ValueError:
+            raise ValueError("has base64 that is none") from None
     return orjson.dumps(value)
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from headrace.cli.options import BootstrapOption, cluster_of, position_from
+from headrace.cli.options import BootstrapOption, cluster_of, now_ms, position_from
 from headrace.cli.output import complain, wants_colour
 from headrace.kafka import (
     AtOffset,
+    AtTime,
     BeforeEnd,
     Latest,
     Partition,
@@ -87,13 +88,13 @@ def tail(
     """
     if as_json and raw:
         raise typer.BadParameter("contradicts --json.", param_hint="--raw")
+    begin = position_from(start, "--from") if start else BeforeEnd(count or _SHOWN_BY_DEFAULT)
+    end = _end(until, follow=follow)
     cluster = cluster_of(context, bootstrap)
     partitions = _chosen(partitions_of(cluster, topic), partition or [])
-    begin = position_from(start, "--from") if start else BeforeEnd(count or _SHOWN_BY_DEFAULT)
     offsets = find_offsets(cluster, partitions, begin)
     if isinstance(begin, AtOffset):
         _report_moved(offsets, begin.offset)
-    end = _end(until, follow=follow)
     write = _writer(as_json=as_json, raw=raw)
     with (
         suppress(KeyboardInterrupt),
@@ -108,9 +109,12 @@ def tail(
 
 
 def _end(until: str | None, *, follow: bool) -> Position | None:
-    if until is not None:
-        return position_from(until, "--until")
-    return None if follow else Latest()
+    if until is None:
+        return None if follow else Latest()
+    end = position_from(until, "--until")
+    if isinstance(end, AtTime) and end.timestamp > now_ms():
+        raise typer.BadParameter("lies in the future; --count can end it.", param_hint="--until")
+    return end
 
 
 def _chosen(partitions: list[Partition], numbers: list[int]) -> list[Partition]:

@@ -48,8 +48,8 @@ _NO_ANSWER = (
 )
 """Error names that say that no broker answered, not that one refused."""
 
-_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
-"""Error names that say that a topic does not exist."""
+_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_NOENT")
+"""Error names that say that a topic does not exist; the last, that nobody leads its partitions."""
 
 
 class Cluster:

@@ -1,0 +1,119 @@
+"""What the command says without a cluster: help, version, and what is wrong with its arguments."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import headrace as package
+from headrace.kafka.cluster import Cluster
+from headrace.settings import KafkaSettings
+from tests.cli.conftest import Headrace
+
+HEAVY = ("asyncio", "confluent_kafka", "numba", "numpy", "orjson", "pyarrow", "rich", "uvloop")
+
+
+def test_help_names_every_command(headrace: Headrace):
+    shown = headrace("--help").stdout
+    for command in ("broker", "topics", "produce", "tail", "groups"):
+        assert f"\n  {command} " in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "broker",
+        "produce",
+        "tail",
+        *(f"topics {verb}" for verb in ("list", "create", "describe", "delete", "config")),
+        *(f"groups {verb}" for verb in ("list", "describe", "reset")),
+    ],
+)
+def test_every_command_has_help(headrace: Headrace, command: str):
+    result = headrace(*command.split(), "-h")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"Usage: headrace {command} ")
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, json; sys.argv = ['headrace', '--help']\n"
+        "from headrace.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in json.loads(result.stderr)}
+    assert "typer" in loaded
+    assert not loaded.intersection(HEAVY)
+
+
+def test_the_version_is_the_package_s(headrace: Headrace):
+    assert headrace("--version").stdout == f"headrace {package.__version__}\n"
+
+
+def test_a_misspelt_command_ends_with_2_and_a_suggestion(headrace: Headrace):
+    result = headrace("topcis")
+    assert result.exit_code == 2
+    assert "topics" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("tail t --from whenever", "is no position; write earliest, latest"),
+        ("tail t --json --raw", "contradicts --json"),
+        ("tail t --until 2999-01-01", "lies in the future"),
+        ("produce t x --file y", "contradicts VALUE"),
+        ("produce t --json -K :", "contradicts --json"),
+        ("produce t x -H nothing", '"nothing" is not NAME=VALUE'),
+        ("topics create t -c nothing", '"nothing" is not NAME=VALUE'),
+        ("topics delete t", "say --yes"),
+        ("groups reset g", "one of --to and --shift-by"),
+        ("groups reset g --to latest --shift-by 1", "one of --to and --shift-by"),
+        ("groups reset g --to latest --dry-run --execute", "contradicts --dry-run"),
+        ("broker --set nothing", '"nothing" is not NAME=VALUE'),
+    ],
+)
+def test_arguments_that_make_no_sense_end_with_2(
+    headrace: Headrace, arguments: str, complaint: str
+):
+    result = headrace(*arguments.split())
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "complaint"),
+    [
+        ("topics list -b 127.0.0.1:1", {}, "Cannot reach a Kafka cluster at 127.0.0.1:1"),
+        ("topics list -b nowhere.invalid:9092", {}, "the name nowhere.invalid is not known"),
+        ("topics list -b nowhere", {}, '--bootstrap = "nowhere": "nowhere" is not HOST:PORT'),
+        ("--config no.toml groups list", {}, "The settings file no.toml named by --config"),
+        ("groups list", {"HEADRACE_KAFKA_BOOTSTRP": "x"}, "did you mean HEADRACE_KAFKA_BOOTSTRAP"),
+        ("broker --flush always", {}, '--flush = "always": must be one of ack, interval, os.'),
+        ("broker --set flsh=os", {}, '[broker] has no setting "flsh"; did you mean flush?'),
+    ],
+)
+def test_what_is_wrong_outside_ends_with_1_and_one_line(
+    headrace: Headrace,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    variables: dict[str, str],
+    complaint: str,
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    result = headrace(*arguments.split())
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("headrace: ")
+    assert result.stderr.count("\n") == 1
+    assert complaint in result.stderr
+
+
+def test_a_cluster_costs_nothing_until_it_is_used():
+    assert Cluster(KafkaSettings(bootstrap="127.0.0.1:1")).bootstrap == "127.0.0.1:1"
