@@ -54,7 +54,10 @@ def render(scene: Scene) -> RenderableType:
             Text(),
             Columns([_group(scene, group) for group in scene.groups], padding=(0, 3)),
             Text(),
-            Text(scene.news or "Every group sees every event; its members share them.", "bold"),
+            Text(
+                scene.news or "Each group sees every event of its topics; its members share them.",
+                "bold",
+            ),
             Text("Ctrl-C stops it", "dim"),
         ),
         title="[bold]Headrace[/] · a shop, live",
