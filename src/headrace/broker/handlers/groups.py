@@ -110,6 +110,7 @@ async def join_group(core: "BrokerCore", request: Any, call: Call) -> Any:
 
 async def sync_group(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Give a member its assignment, and take everybody's from the leader."""
+    unstated = None if call.version < 5 else ""
     try:
         synced = await core.groups.sync(
             SyncRequest(
@@ -117,8 +118,8 @@ async def sync_group(core: "BrokerCore", request: Any, call: Call) -> Any:
                 member_id=request.member_id,
                 generation=request.generation_id,
                 instance_id=get(request, "group_instance_id"),
-                protocol_type=get(request, "protocol_type"),
-                protocol_name=get(request, "protocol_name"),
+                protocol_type=get(request, "protocol_type") or unstated,
+                protocol_name=get(request, "protocol_name") or unstated,
                 assignments=tuple(
                     (each.member_id, each.assignment) for each in request.assignments
                 ),
@@ -263,7 +264,7 @@ def _describe(core: "BrokerCore", group_id: str, operations: int, call: Call) ->
     try:
         group = core.groups.describe(group_id)
     except GroupError as error:
-        return _undescribed(group_id, error, call)
+        return _undescribed(group_id, error, operations, call)
     return call.reply.DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,
@@ -286,16 +287,17 @@ def _describe(core: "BrokerCore", group_id: str, operations: int, call: Call) ->
     )
 
 
-def _undescribed(group_id: str, error: GroupError, call: Call) -> Any:
+def _undescribed(group_id: str, error: GroupError, operations: int, call: Call) -> Any:
     """A group that cannot be described; before version 6, one that does not exist is just dead."""
     missing = error.code is ErrorCode.group_id_not_found
+    just_dead = missing and call.version < 6
     return call.reply.DescribedGroup(
-        error_code=ErrorCode.none if missing and call.version < 6 else error.code,
+        error_code=ErrorCode.none if just_dead else error.code,
         error_message=str(error),
         group_id=group_id,
         group_state=GroupState.DEAD.value if missing else "",
         protocol_type="",
         protocol_data="",
         members=(),
-        authorized_operations=NOT_ASKED_FOR,
+        authorized_operations=operations if just_dead else NOT_ASKED_FOR,
     )

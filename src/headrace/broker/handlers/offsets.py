@@ -106,11 +106,9 @@ async def offset_delete(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Delete offsets in topics that a group does not read."""
     found = [_find(core, topic) for topic in request.topics]
     partitions = [where for where, _ in _existing(request.topics, found)]
-    codes: Mapping[TopicPartition, ErrorCode] = {}
     try:
-        if partitions:
-            codes = core.groups.delete_offsets(request.group_id, partitions)
-            await offsets_stored(core)
+        codes = core.groups.delete_offsets(request.group_id, partitions)
+        await offsets_stored(core)
     except GroupError as error:
         return call.reply.OffsetDeleteResponse(error_code=error.code, topics=())
     return call.reply.OffsetDeleteResponse(
