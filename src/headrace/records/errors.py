@@ -42,6 +42,10 @@ class InvalidBatch(MalformedBatch):
     """The checksum may well match, but the batch contradicts itself: its producer is at fault."""
 
 
+class InvalidRecords(RecordError):
+    """Records that no batch can hold, or a table that does not hold records."""
+
+
 class UnsupportedCodec(RecordError):
     """A compression codec that the v2 format does not define."""
 

@@ -114,52 +114,50 @@ def iterate_headers(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Hop from batch to batch between `position` and `end`, yielding each one's place and header.
 
-    Only lengths are checked. Raises `InvalidBatch` at a length too small to hold a header, and
-    `TruncatedBatch` at a batch that does not end by `end`; its `position` is how far whole batches
-    reach.
+    Costs one header per batch; checksums are left alone. Raises what `require_whole` raises; the
+    error's `position` is how far whole batches reach.
     """
     if end is None:
         end = len(buffer)
     while position < end:
         header = read_header(buffer, position)
-        following = position + LENGTH_END + header.length
-        if header.length < HEADER_SIZE - LENGTH_END:
-            raise impossible_length(header, position)
-        if following > end:
-            raise incomplete(header, position, end - position)
+        require_whole(header, position, end)
         yield position, header
-        position = following
+        position += LENGTH_END + header.length
 
 
-def impossible_length(header: BatchHeader, position: int) -> InvalidBatch:
-    """Describe a batch whose length does not even cover its header."""
-    return InvalidBatch(
-        f"length {header.length} is less than the {HEADER_SIZE - LENGTH_END} bytes of a header",
-        position,
-        header.base_offset,
-    )
+def require_whole(header: BatchHeader, position: int, end: int) -> None:
+    """Refuse a batch that begins at `position` unless it is of format 2 and ends by `end`.
 
-
-def incomplete(header: BatchHeader, position: int, available: int) -> TruncatedBatch:
-    """Describe a batch that goes on beyond the bytes that are there."""
-    return TruncatedBatch(
-        f"its length says {header.size} bytes but only {available} are there",
-        position,
-        header.base_offset,
-    )
+    Raises `UnsupportedMagic`, `InvalidBatch` if the length does not even cover the header, or
+    `TruncatedBatch`.
+    """
+    if header.magic != MAGIC:
+        raise _unsupported_magic(header.magic, position)
+    if header.length < HEADER_SIZE - LENGTH_END:
+        raise InvalidBatch(
+            f"its length of {header.length} does not cover the {HEADER_SIZE} bytes of its header",
+            position,
+            header.base_offset,
+        )
+    if header.size > end - position:
+        raise TruncatedBatch(
+            f"its length says {header.size} bytes but only {end - position} are there",
+            position,
+            header.base_offset,
+        )
 
 
 def _too_short(buffer: Readable, position: int) -> TruncatedBatch | UnsupportedMagic:
     available = max(len(buffer) - position, 0)
     if available > MAGIC_AT and buffer[position + MAGIC_AT] != MAGIC:
-        return unsupported_magic(buffer[position + MAGIC_AT], position)
+        return _unsupported_magic(buffer[position + MAGIC_AT], position)
     return TruncatedBatch(
         f"a header has {HEADER_SIZE} bytes but only {available} are there", position
     )
 
 
-def unsupported_magic(magic: int, position: int) -> UnsupportedMagic:
-    """Describe a batch in a message format other than v2."""
+def _unsupported_magic(magic: int, position: int) -> UnsupportedMagic:
     return UnsupportedMagic(
         f"message format {magic} is not {MAGIC}, the only one supported; "
         "use a client of Kafka 0.11 or newer",

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from headrace.records.codecs import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
-from headrace.records.errors import DecompressionFailed, InvalidBatch, UnsupportedCodec
+from headrace.records.errors import (
+    DecompressionFailed,
+    InvalidBatch,
+    InvalidRecords,
+    UnsupportedCodec,
+)
 from headrace.records.header import (
     CONTROL,
     HEADER_SIZE,
@@ -18,14 +23,15 @@ from headrace.records.header import (
     TRANSACTIONAL,
     BatchHeader,
     Readable,
-    impossible_length,
-    incomplete,
     read_header,
-    unsupported_magic,
+    require_whole,
 )
 from headrace.records.validate import write_checksum
 
 _MAX_VARINT_BYTES: Final = 10
+_MAX_UINT64: Final = (1 << 64) - 1
+_MAX_INT64: Final = (1 << 63) - 1
+_MIN_INT64: Final = -(1 << 63)
 _RECORD_ATTRIBUTES_SIZE: Final = 1
 
 
@@ -58,7 +64,8 @@ def first_at_or_after(
     batch raise `InvalidBatch`, and compressed ones that expand beyond `limit` bytes raise
     `DecompressionLimit`. Costs a Python step per record up to the one found.
     """
-    header = _complete_header(buffer, position)
+    header = read_header(buffer, position)
+    require_whole(header, position, len(buffer))
     if header.has_append_time:
         if header.max_timestamp < timestamp:
             return None
@@ -67,17 +74,6 @@ def first_at_or_after(
         if record.timestamp >= timestamp:
             return record
     return None
-
-
-def _complete_header(buffer: Readable, position: int) -> BatchHeader:
-    header = read_header(buffer, position)
-    if header.magic != MAGIC:
-        raise unsupported_magic(header.magic, position)
-    if header.length < HEADER_SIZE - LENGTH_END:
-        raise impossible_length(header, position)
-    if position + header.size > len(buffer):
-        raise incomplete(header, position, len(buffer) - position)
-    return header
 
 
 def _record_positions(
@@ -96,7 +92,14 @@ def _record_positions(
             offset_delta, _ = _read_varint(records, cursor, end)
             if not 0 <= offset_delta <= header.last_offset_delta:
                 raise _Unreadable(f"offset delta {offset_delta} lies outside the batch")
-            yield RecordPosition(header.base_offset + offset_delta, header.base_timestamp + delta)
+            record = RecordPosition(
+                header.base_offset + offset_delta, header.base_timestamp + delta
+            )
+            if not (
+                0 <= record.offset <= _MAX_INT64 and _MIN_INT64 <= record.timestamp <= _MAX_INT64
+            ):
+                raise _Unreadable(f"{record} is out of range")
+            yield record
             cursor = end
     except (_Unreadable, DecompressionFailed, UnsupportedCodec) as error:
         raise InvalidBatch(str(error), position, header.base_offset) from error
@@ -111,7 +114,7 @@ def _read_varint(data: Readable, position: int, end: int) -> tuple[int, int]:
     for index in range(min(end - position, _MAX_VARINT_BYTES)):
         byte = data[position + index]
         result |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
+        if byte < 0x80 and result <= _MAX_UINT64:
             return (result >> 1) ^ -(result & 1), position + index + 1
     raise _Unreadable("a variable-length number does not end")
 
@@ -135,7 +138,7 @@ def build_batch(
     writes itself.
     """
     if not records:
-        raise ValueError("a batch holds at least one record")
+        raise InvalidRecords("a batch holds at least one record")
     whole = [Record(*record) for record in records]
     timestamps = [timestamp if each.timestamp is None else each.timestamp for each in whole]
     plain = bytearray()

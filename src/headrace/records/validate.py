@@ -12,29 +12,21 @@ from headrace.records.codecs import Codec
 from headrace.records.errors import CorruptBatch, InvalidBatch
 from headrace.records.header import (
     APPEND_TIME,
-    HEADER_SIZE,
     LENGTH_END,
-    MAGIC,
     BatchHeader,
     Readable,
-    impossible_length,
-    incomplete,
-    unsupported_magic,
+    require_whole,
 )
 
 Writable: TypeAlias = bytearray | memoryview
 """Bytes to change in place."""
 
-CRC_AT: Final = 17
-"""Where the checksum stands."""
-
-CHECKED_FROM: Final = 21
-"""The checksum covers everything from here (the attributes) to the end of the batch."""
-
 NO_TIMESTAMP: Final = -1
 """The timestamp of records that have none."""
 
 _LEADER_EPOCH_AT: Final = 12
+_CHECKSUM_AT: Final = 17
+_CHECKED_FROM: Final = 21
 _ATTRIBUTES_LOW_BYTE_AT: Final = 22
 _MAX_TIMESTAMP_AT: Final = 35
 _LAST_CODEC: Final = max(Codec)
@@ -51,14 +43,17 @@ def validate_batch(buffer: Readable, header: BatchHeader, position: int = 0) -> 
     known codec, and a complete producer id, epoch and sequence if there is any. Costs one pass
     over the bytes and copies none. Whether control batches are welcome is the caller's business.
     """
-    if header.magic != MAGIC:
-        raise unsupported_magic(header.magic, position)
-    if header.length < HEADER_SIZE - LENGTH_END:
-        raise impossible_length(header, position)
+    require_whole(header, position, len(buffer))
+    verify_checksum(buffer, header, position)
+    problem = _inconsistency(header)
+    if problem is not None:
+        raise InvalidBatch(problem, position, header.base_offset)
+
+
+def verify_checksum(buffer: Readable, header: BatchHeader, position: int = 0) -> None:
+    """Raise `CorruptBatch` unless the checksum of the whole batch at `position` matches."""
     end = position + LENGTH_END + header.length
-    if end > len(buffer):
-        raise incomplete(header, position, len(buffer) - position)
-    checksum = crc32c(memoryview(buffer)[position + CHECKED_FROM : end])
+    checksum = crc32c(memoryview(buffer)[position + _CHECKED_FROM : end])
     if checksum != header.crc:
         raise CorruptBatch(
             f"CRC-32C is {checksum:#010x} but the header says {header.crc:#010x}: "
@@ -66,9 +61,6 @@ def validate_batch(buffer: Readable, header: BatchHeader, position: int = 0) -> 
             position,
             header.base_offset,
         )
-    problem = _inconsistency(header)
-    if problem is not None:
-        raise InvalidBatch(problem, position, header.base_offset)
 
 
 def _inconsistency(header: BatchHeader) -> str | None:
@@ -109,5 +101,5 @@ def write_checksum(buffer: Writable, position: int = 0) -> None:
     """Compute the checksum of the whole batch at `position` and write it into its header."""
     (length,) = _int32.unpack_from(buffer, position + LENGTH_END - _int32.size)
     end = position + LENGTH_END + length
-    checksum = crc32c(memoryview(buffer)[position + CHECKED_FROM : end])
-    _uint32.pack_into(buffer, position + CRC_AT, checksum)
+    checksum = crc32c(memoryview(buffer)[position + _CHECKED_FROM : end])
+    _uint32.pack_into(buffer, position + _CHECKSUM_AT, checksum)
