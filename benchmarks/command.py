@@ -41,11 +41,13 @@ class Options:
 @contextlib.contextmanager
 def command() -> Iterator[None]:
     """Run a benchmark as a command: errors are one line, and being ended still cleans up."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
     except HeadraceError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _positive(text: str) -> int:

@@ -39,7 +39,7 @@ class Scale:
         return self.retained_gigabytes * _GIGABYTE + 2 * rounds
 
 
-FULL = Scale(rounds=7, messages=500_000, retained_gigabytes=10, connections=2_000)
+FULL = Scale(rounds=7, messages=800_000, retained_gigabytes=10, connections=2_000)
 QUICK = Scale(rounds=3, messages=200_000, retained_gigabytes=1, connections=500)
 
 

@@ -50,6 +50,7 @@ def test_percentiles_interpolate_between_values():
     assert load.percentile(values, 99) == 99
 
 
+@pytest.mark.slow
 def test_every_row_of_the_broker_benchmark_has_a_figure(fleet):
     scale = broker.Scale(
         rounds=1,
@@ -65,6 +66,7 @@ def test_every_row_of_the_broker_benchmark_has_a_figure(fleet):
         assert all(value >= 0 for value in figures.values())
 
 
+@pytest.mark.slow
 def test_every_row_of_the_retention_benchmark_has_a_figure_on_both_sides(fleet):
     scale = retention.Scale(rounds=1, messages=100, retained_gigabytes=0.001, connections=5)
     for experiment in retention.experiments(fleet, scale):
