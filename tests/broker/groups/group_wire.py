@@ -5,7 +5,7 @@ Versions that cannot say something leave it out, as clients do.
 
 import time
 import uuid
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -24,11 +24,11 @@ class GroupWire(Wire):
 
     def group_request(self, api: str, version: int, **content: Any) -> Any:
         """Ask, saying only what the version can say."""
-        return self.ask(api, version, **_sayable(api, version, content))
+        return self.ask(api, version, **sayable(api, version, content))
 
     def begin(self, api: str, version: int, **content: Any) -> Any:
         """Ask without waiting; `receive` has the answer."""
-        return self.send(api, version, **_sayable(api, version, content))
+        return self.send(api, version, **sayable(api, version, content))
 
     def find_coordinator(self, group: str) -> None:
         """Wait until the cluster has a coordinator; Kafka makes one when it is first asked."""
@@ -140,7 +140,8 @@ def committing(
     } | changes
 
 
-def _sayable(api: str, version: int, content: dict[str, Any]) -> dict[str, Any]:
+def sayable(api: str, version: int, content: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request, without those that the version does not have."""
     return _known(load_entity_schema(api, version, EntityType.request), content)
 
 
@@ -153,14 +154,16 @@ def _known(schema: Any, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested(kind: Any, value: Any) -> Any:
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        schema = _entity(kind)
-        return [_known(schema, item) for item in value]
-    return value
+    if not isinstance(value, list):
+        return value
+    if not value or not isinstance(value[0], dict):
+        return tuple(value)
+    schema = _structure(kind)
+    return tuple(schema(**_known(schema, item)) for item in value)
 
 
-def _entity(kind: Any) -> Any:
+def _structure(kind: Any) -> Any:
     """The class of the structures in a field's list."""
-    while not hasattr(kind, "__dataclass_fields__"):
+    while not is_dataclass(kind):
         kind = kind.__args__[0]
     return kind

@@ -83,6 +83,17 @@ async def test_the_first_member_must_name_a_protocol(
     assert await refusal(task) is ErrorCode.inconsistent_group_protocol
 
 
+async def test_a_member_without_protocols_is_refused_even_while_the_group_has_no_others(
+    simulation: Simulation,
+):
+    (member,) = await simulation.stable(1)
+    await simulation.new_id()
+    simulation.groups.leave(GROUP, [Departure(member.member_id)])
+    assert simulation.groups.describe(GROUP).state is GroupState.PREPARING_REBALANCE
+    task = await simulation.join(protocols=())
+    assert await refusal(task) is ErrorCode.inconsistent_group_protocol
+
+
 async def test_an_empty_group_may_change_its_type(simulation: Simulation):
     (member,) = await simulation.stable(1)
     simulation.groups.leave(GROUP, [Departure(member.member_id)])

@@ -267,7 +267,7 @@ class GroupCoordinator:
             self._offsets.settle(entry)
         except LogError as error:
             # The group can work without it; at worst its offsets expire by an earlier state.
-            log.warning("group %s: its state could not be stored: %s", group.id, error)
+            log.warning("group %r: its state could not be stored: %s", group.id, error)
 
     # Housekeeping
 

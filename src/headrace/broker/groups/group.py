@@ -155,7 +155,7 @@ class Group:
         if self.state is GroupState.PREPARING_REBALANCE:
             self.advance()
             return
-        log.info("group %s: rebalance after generation %d: %s", self.id, self.generation, reason)
+        log.info("group %r: rebalance after generation %d: %r", self.id, self.generation, reason)
         if self.state is GroupState.COMPLETING_REBALANCE:
             for member in self.roster:
                 member.assignment = b""
@@ -251,7 +251,7 @@ class Group:
                 self.hear_from(member)
         self._enter(GroupState.STABLE)
         log.info(
-            "group %s: generation %d is stable with %d members",
+            "group %r: generation %d is stable with %d members",
             self.id,
             self.generation,
             len(self.roster),

@@ -53,18 +53,16 @@ def _has_room(group: Group, member_id: str) -> bool:
 def _check_protocols(group: Group, request: JoinRequest) -> None:
     """A member must be of the group's kind and share a protocol with everybody in it."""
     offered = {name for name, _ in request.protocols}
+    common = group.roster.common_protocols() if group.roster else offered
+    right_type = request.protocol_type == group.protocol_type
     if group.state is GroupState.EMPTY:
-        consistent = bool(request.protocol_type and offered)
-    else:
-        consistent = request.protocol_type == group.protocol_type and (
-            not group.roster or not offered.isdisjoint(group.roster.common_protocols())
-        )
-    if not consistent:
+        right_type = request.protocol_type != ""
+    if not (right_type and offered & common):
         raise GroupError(
             ErrorCode.inconsistent_group_protocol,
             f"group {group.id!r} is of type {group.protocol_type!r} and its members support "
-            f"{sorted(group.roster.common_protocols())}; the new member is of type "
-            f"{request.protocol_type!r} and supports {sorted(offered)}",
+            f"{sorted(common)}; the member that joins is of type {request.protocol_type!r} and "
+            f"supports {sorted(offered)}",
         )
 
 
