@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import headrace as package
+from headrace.cli.main import app
 from headrace.kafka.cluster import Cluster
 from headrace.settings import KafkaSettings
 from tests.cli.conftest import Headrace
@@ -34,6 +37,20 @@ def test_every_command_has_help(headrace: Headrace, command: str):
     result = headrace(*command.split(), "-h")
     assert result.exit_code == 0
     assert result.stdout.startswith(f"Usage: headrace {command} ")
+
+
+@pytest.mark.parametrize("command", ["broker", "topics", "produce", "tail", "groups"])
+def test_the_book_explains_every_option(command: str):
+    book = (Path(__file__).parents[2] / "docs/cli.md").read_text(encoding="utf-8")
+    common = book.split("\n## `headrace ")[0]
+    chapter = book.split(f"\n## `headrace {command}`")[1].split("\n## ")[0]
+    family = get_command(app).commands[command]  # type: ignore[attr-defined]
+    verbs = getattr(family, "commands", {"": family})
+    for name, verb in verbs.items():
+        assert f"`{name}" in chapter
+        for option in (each for each in verb.params if each.opts[0].startswith("-")):
+            for spelling in (*option.opts, *option.secondary_opts):
+                assert f"`{spelling}" in chapter or f"`{spelling}" in common, spelling
 
 
 def test_help_imports_nothing_heavy():
