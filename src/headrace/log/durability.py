@@ -103,7 +103,7 @@ class Durability:
             for segment, size, handle in unsynced:
                 if segment.synced_size < size:
                     path = segment.path
-                    open_file = handle or FileHandle(self._disk, self._disk.open(path))
+                    open_file = handle or FileHandle(self._disk, path, self._disk.open(path))
                     self._disk.sync(open_file.descriptor)
                     segment.synced_size = size
         except OSError as error:

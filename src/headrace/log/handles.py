@@ -1,10 +1,11 @@
 """Open files: how they stay readable while somebody needs them, and how few there are otherwise."""
 
 from collections import OrderedDict
+from pathlib import Path
 from threading import Lock
 from typing import Final, Generic, Protocol, TypeVar
 
-from headrace.log.disk import Disk
+from headrace.log.disk import Disk, read_all
 
 
 class FileHandle:
@@ -14,11 +15,16 @@ class FileHandle:
     among the open files was given to another.
     """
 
-    __slots__ = ("descriptor", "disk")
+    __slots__ = ("descriptor", "disk", "path")
 
-    def __init__(self, disk: Disk, descriptor: int) -> None:
+    def __init__(self, disk: Disk, path: Path, descriptor: int) -> None:
         self.disk = disk
+        self.path = path
         self.descriptor = descriptor
+
+    def read(self, count: int, position: int) -> bytes:
+        """Read `count` bytes, or as many as there are; `OSError` if the disk cannot."""
+        return read_all(self.disk, self.descriptor, count, position)
 
     def fileno(self) -> int:
         """The operating system's number for it."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from headrace.log.disk import read_all
 from headrace.log.handles import FileHandle
 from headrace.log.segment import Segment
 from headrace.log.walk import headers
@@ -78,7 +77,7 @@ def _find_in_segment(
 def _find_in_batch(
     handle: FileHandle, position: int, header: BatchHeader, timestamp: int, start_offset: int
 ) -> RecordPosition | None:
-    batch = read_all(handle.disk, handle.descriptor, header.size, position)
+    batch = handle.read(header.size, position)
     try:
         found = first_at_or_after(batch, timestamp)
     except RecordError:

@@ -143,6 +143,8 @@ class ProducerStates:
                 producer_id, epoch, last_seen_ms, count = _STATE.unpack_from(data, position)
                 position += _STATE.size
                 end = position + count * _BATCH.size
+                if end > len(data):
+                    raise CorruptFile("the producers' state is cut short")
                 batches = tuple(map(ProducerBatch._make, _BATCH.iter_unpack(data[position:end])))
                 position = end
                 producers._states[producer_id] = ProducerState(epoch, last_seen_ms, batches)

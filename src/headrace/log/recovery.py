@@ -267,7 +267,7 @@ class _Recoverer:
         )
 
     def _open(self, segment: Segment) -> FileHandle:
-        return FileHandle(self._disk, self._disk.open(segment.path))
+        return FileHandle(self._disk, segment.path, self._disk.open(segment.path))
 
     def _path(self, base_offset: int) -> Path:
         return self._directory / segment_name(base_offset, LOG_SUFFIX)

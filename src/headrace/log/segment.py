@@ -108,7 +108,7 @@ class Segment:
 
     def create(self) -> None:
         """Create the file and become active."""
-        handle = FileHandle(self.disk, self.disk.create(self.path))
+        handle = FileHandle(self.disk, self.path, self.disk.create(self.path))
         self.activate(handle, SparseIndex(self.base_offset))
 
     def activate(self, handle: FileHandle, index: SparseIndex) -> None:
@@ -129,7 +129,7 @@ class Segment:
             return self.active
         found = OPEN_SEGMENTS.get(self)
         if found is None:
-            handle = FileHandle(self.disk, self.disk.open(self.path))
+            handle = FileHandle(self.disk, self.path, self.disk.open(self.path))
             index = self.index
             found = OpenSegment(handle, self._load_index(handle) if index is None else index)
             OPEN_SEGMENTS.put(self, found)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.log.disk import read_all
+from headrace.log.errors import storage_error
 from headrace.log.handles import FileHandle
 
 
@@ -32,13 +32,19 @@ class LogSlice:
         return f"LogSlice(position={self.position}, length={self.length})"
 
     def read(self, start: int = 0, count: int | None = None) -> bytes:
-        """Read up to `count` bytes, or all that follow, from `start` on; this may block."""
+        """Read up to `count` bytes, or all that follow, from `start` on.
+
+        This may block. Raises `StorageFailed` if the disk cannot be read.
+        """
         remaining = self.length - start
         if count is None or count > remaining:
             count = remaining
         if self.handle is None or count <= 0:
             return b""
-        return read_all(self.handle.disk, self.handle.descriptor, count, self.position + start)
+        try:
+            return self.handle.read(count, self.position + start)
+        except OSError as error:
+            raise storage_error(error, self.handle.path, "read") from error
 
 
 EMPTY_SLICE: Final = LogSlice(None, 0, 0)

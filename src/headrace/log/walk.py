@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.log.disk import read_all
 from headrace.log.handles import FileHandle
 from headrace.records import (
     HEADER_SIZE,
@@ -28,7 +27,7 @@ def headers(
     chunk_position = position
     while position + HEADER_SIZE <= end:
         if position + HEADER_SIZE > chunk_position + len(chunk):
-            chunk = read_all(handle.disk, handle.descriptor, min(step, end - position), position)
+            chunk = handle.read(min(step, end - position), position)
             chunk_position = position
         header = read_header(chunk, position - chunk_position)
         if header.size < HEADER_SIZE:
@@ -62,4 +61,4 @@ def valid_batches(handle: FileHandle, position: int, end: int) -> Iterator[tuple
 
 
 def _read(handle: FileHandle, position: int, count: int, end: int) -> bytes:
-    return read_all(handle.disk, handle.descriptor, min(count, end - position), position)
+    return handle.read(min(count, end - position), position)
