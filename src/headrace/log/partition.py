@@ -369,7 +369,7 @@ class PartitionLog:
                 if self.end_offset or self._durability.checkpoint is not None:
                     self._checkpoint(closed=True)
         except StorageError as error:
-            logger.error("%s is not closed cleanly: %s", self._directory, error)
+            logger.error("%s is not closed cleanly: %s", self._directory, str(error))
         self.abandon()
 
     def abandon(self) -> None:
@@ -430,7 +430,7 @@ class PartitionLog:
         try:
             self._roll()
         except StorageError as error:
-            logger.warning("%s keeps its last segment: %s", self._directory, error)
+            logger.warning("%s keeps its last segment: %s", self._directory, str(error))
             return False
         return True
 
@@ -473,7 +473,7 @@ class PartitionLog:
             self.checkpoint()
         except StorageFull as error:
             # Readers need no room; the first append tries again.
-            logger.warning("%s; the log can only be read for now", error)
+            logger.warning("%s; the log can only be read for now", str(error))
             self._roll_above = CHECKPOINT_FIRST
 
     def _checkpoint(self, *, closed: bool) -> None:

@@ -224,12 +224,12 @@ class Segment:
         try:
             return self.index_file.load(self.base_offset)
         except (FileNotFoundError, CorruptFile, UnsupportedFormat) as error:
-            logger.warning("index of %s is made again: %s", self.path, error)
+            logger.warning("index of %s is made again: %s", self.path, str(error))
         index = rebuild_index(handle, self.base_offset, self.size, self.index_interval)
         try:
             self.index_file.save(index, len(index))
         except OSError as error:
-            logger.warning("index of %s cannot be saved: %s", self.path, error)
+            logger.warning("index of %s cannot be saved: %s", self.path, str(error))
         return index
 
 
