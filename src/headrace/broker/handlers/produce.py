@@ -24,7 +24,6 @@ from headrace.records import (
     Codec,
     CorruptBatch,
     MalformedBatch,
-    TruncatedBatch,
     read_header,
     validate_batch,
 )
@@ -38,7 +37,6 @@ FIRST_ZSTD = 7
 
 _ERRORS: tuple[tuple[type[HeadraceError], ErrorCode], ...] = (
     (CorruptBatch, ErrorCode.corrupt_message),
-    (TruncatedBatch, ErrorCode.corrupt_message),
     (MalformedBatch, ErrorCode.invalid_record),
     (OutOfOrderSequence, ErrorCode.out_of_order_sequence_number),
     (StaleProducerEpoch, ErrorCode.invalid_producer_epoch),
@@ -159,7 +157,7 @@ def _append(
     if header.size != len(batch):
         if header.size > len(batch):
             raise Rejected(
-                ErrorCode.corrupt_message,
+                ErrorCode.invalid_record,
                 f"the batch claims {header.size} bytes and has {len(batch)}; send it whole",
             )
         raise Rejected(ErrorCode.invalid_record, "a produce request carries one batch a partition")
