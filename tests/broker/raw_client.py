@@ -5,7 +5,7 @@ import contextlib
 import io
 import struct
 from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from kio.index import load_entity_module
 from kio.serial import entity_reader, entity_writer
@@ -13,6 +13,11 @@ from kio.static.constants import EntityType
 
 from headrace.broker.protocol import message_codec
 from headrace.settings import split_address
+
+
+def request_module(api: str, version: int) -> Any:
+    """The classes of a request; untyped, so that plain numbers and strings will do."""
+    return load_entity_module(api, version, EntityType.request)
 
 
 def request_frame(entity: Any, correlation_id: int = 1, client_id: str = "test") -> bytes:
@@ -96,6 +101,10 @@ class RawClient:
             return True
         except TimeoutError:
             return False
+
+    def pause_reading(self) -> None:
+        """Take in no more replies."""
+        cast(asyncio.Transport, self.writer.transport).pause_reading()
 
     async def close(self) -> None:
         """Close the connection at once."""

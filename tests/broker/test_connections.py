@@ -5,52 +5,52 @@ import datetime
 import logging
 import random
 import struct
+from typing import Any
 
 import pytest
-from kio.schema.api_versions.v3.request import ApiVersionsRequest
-from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
-from kio.schema.metadata.v12.request import MetadataRequest
-from kio.schema.produce.v9.request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 
 from headrace.broker import connection as connection_module
 from headrace.broker.server import Server
 from headrace.records import build_batch
-from tests.broker.raw_client import Connect, RawClient, request_frame, until
+from tests.broker.raw_client import Connect, RawClient, request_frame, request_module, until
 
-HELLO = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+API_VERSIONS = request_module("api_versions", 3)
+CREATE_TOPICS = request_module("create_topics", 7)
+FETCH = request_module("fetch", 12)
+METADATA = request_module("metadata", 12)
+PRODUCE = request_module("produce", 9)
+
+HELLO = API_VERSIONS.ApiVersionsRequest(client_software_name="test", client_software_version="1")
 
 
-def produce(topic: str, value: bytes, acks: int = -1) -> ProduceRequest:
+def produce(topic: str, value: bytes, acks: int = -1) -> Any:
     batch = build_batch([(None, value)], timestamp=1_000)
-    return ProduceRequest(
+    return PRODUCE.ProduceRequest(
         acks=acks,
         timeout=datetime.timedelta(seconds=1),
         transactional_id=None,
         topic_data=(
-            TopicProduceData(
+            PRODUCE.TopicProduceData(
                 name=topic,
-                partition_data=(PartitionProduceData(index=0, records=bytes(batch)),),
+                partition_data=(PRODUCE.PartitionProduceData(index=0, records=bytes(batch)),),
             ),
         ),
     )
 
 
-def fetch(topic: str, offset: int, wait: float = 0.0) -> FetchRequest:
-    return FetchRequest(
+def fetch(topic: str, offset: int, wait: float = 0.0) -> Any:
+    return FETCH.FetchRequest(
         max_wait=datetime.timedelta(seconds=wait),
         min_bytes=1,
         max_bytes=1 << 20,
         topics=(
-            FetchTopic(
+            FETCH.FetchTopic(
                 topic=topic,
                 partitions=(
-                    FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20),
+                    FETCH.FetchPartition(
+                        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
+                    ),
                 ),
             ),
         ),
@@ -60,9 +60,9 @@ def fetch(topic: str, offset: int, wait: float = 0.0) -> FetchRequest:
 
 async def create(client: RawClient, name: str) -> None:
     response = await client.ask(
-        CreateTopicsRequest(
+        CREATE_TOPICS.CreateTopicsRequest(
             topics=(
-                CreatableTopic(
+                CREATE_TOPICS.CreatableTopic(
                     name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
                 ),
             )
@@ -233,7 +233,7 @@ async def test_a_consumer_that_does_not_read_is_not_read_from_either(
     await create(client, "unread")
     for _ in range(8):
         await client.ask(produce("unread", bytes(500_000)))
-    client.writer.transport.pause_reading()
+    client.pause_reading()
     request = request_frame(fetch("unread", 0), 1)
     sent = 0
     async with asyncio.timeout(20):
@@ -298,7 +298,7 @@ async def test_metadata_names_the_address_by_which_the_client_came(
 ) -> None:
     client = await connect()
     response = await client.ask(
-        MetadataRequest(topics=(), include_topic_authorized_operations=False)
+        METADATA.MetadataRequest(topics=(), include_topic_authorized_operations=False)
     )
     broker = response.brokers[0]
     assert f"{broker.host}:{broker.port}" == server.address

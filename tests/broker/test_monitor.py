@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
-from kio.schema.api_versions.v3.request import ApiVersionsRequest
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 
 from headrace.broker.server import Server
 from headrace.settings import BrokerSettings, split_address
-from tests.broker.raw_client import RawClient
+from tests.broker.raw_client import RawClient, request_module
 
+API_VERSIONS = request_module("api_versions", 3)
+METADATA = request_module("metadata", 12)
 METRIC = re.compile(r'^headrace_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? -?\d+(\.\d+)?$')
 
 
@@ -43,10 +43,12 @@ async def test_metrics_are_what_prometheus_reads_and_count_what_happened(
     monitored: Server,
 ) -> None:
     client = await RawClient.connect(monitored.address)
-    await client.ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"))
     await client.ask(
-        MetadataRequest(
-            topics=(MetadataRequestTopic(name="events", topic_id=None),),
+        API_VERSIONS.ApiVersionsRequest(client_software_name="t", client_software_version="1")
+    )
+    await client.ask(
+        METADATA.MetadataRequest(
+            topics=(METADATA.MetadataRequestTopic(name="events", topic_id=None),),
             include_topic_authorized_operations=False,
         )
     )

@@ -27,7 +27,12 @@ def test_replies_leave_in_the_order_in_which_they_were_sent() -> None:
 
 def test_a_client_that_does_not_read_costs_one_piece() -> None:
     written: list[bytes] = []
-    outbox = Outbox(lambda data: (written.append(data), outbox.block())[0])
+
+    def write(data: bytes) -> None:
+        written.append(data)
+        outbox.block()
+
+    outbox = Outbox(write)
     large = Range(10 * PIECE)
     outbox.send([large])
     assert large.reads == 1

@@ -4,26 +4,21 @@ import io
 import random
 import struct
 import uuid
+from typing import Any
 
 import pytest
-from kio.index import load_entity_module
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
-from kio.static.constants import EntityType
 
 from headrace.broker.guard import ProtocolError
 from headrace.broker.handlers import fetch_wire, produce_wire
 from tests.broker.random_messages import encoded, random_entity, request_class
+from tests.broker.raw_client import response_class
 
 
-def response_of(api: str, version: int, frame: bytes, correlation_id: int) -> object:
+def response_of(api: str, version: int, frame: bytes, correlation_id: int) -> Any:
     """What kio reads from a response frame, after its header has been checked."""
-    module = load_entity_module(api, version, EntityType.response)
-    entity = next(
-        one
-        for one in vars(module).values()
-        if isinstance(one, type) and getattr(one, "__type__", None) is EntityType.response
-    )
+    entity = response_class(api, version)
     assert struct.unpack_from(">ii", frame) == (len(frame) - 4, correlation_id)
     position = 8
     if entity.__header_schema__.__version__ == 1:
@@ -45,9 +40,9 @@ class Range:
         return self.content[start : start + count]
 
 
-def joined(parts: object) -> bytes:
+def joined(parts: Any) -> bytes:
     out = io.BytesIO()
-    for part in parts:  # type: ignore[attr-defined]
+    for part in parts:
         out.write(part if isinstance(part, bytes) else part.content)
     return out.getvalue()
 
@@ -102,7 +97,7 @@ def test_produce_responses_are_written_as_kio_expects_them(version: int) -> None
     ]
     frame = produce_wire.write(results, version, 99)
     response = response_of("produce", version, frame, 99)
-    (answered,) = response.responses  # type: ignore[attr-defined]
+    (answered,) = response.responses
     good, bad = answered.partition_responses
     assert (good.index, good.error_code, good.base_offset) == (0, ErrorCode.none, 12)
     assert bad.error_code is ErrorCode.message_too_large
@@ -127,9 +122,9 @@ def test_fetch_responses_are_written_as_kio_expects_them(version: int) -> None:
         ),
         (topic, []),
     ]
-    frame = joined(fetch_wire.write(topics, version, 7))  # type: ignore[arg-type]
+    frame = joined(fetch_wire.write(topics, version, 7))
     response = response_of("fetch", version, frame, 7)
-    first, _ = response.responses  # type: ignore[attr-defined]
+    first, _ = response.responses
     full, wrong, small = first.partitions
     assert (full.partition_index, full.high_watermark, full.last_stable_offset) == (0, 10, 9)
     assert full.records == records
@@ -139,4 +134,4 @@ def test_fetch_responses_are_written_as_kio_expects_them(version: int) -> None:
     if version >= 5:
         assert full.log_start_offset == 2
     if version >= 7:
-        assert (response.error_code, response.session_id) == (ErrorCode.none, 0)  # type: ignore[attr-defined]
+        assert (response.error_code, response.session_id) == (ErrorCode.none, 0)

@@ -65,6 +65,10 @@ class BrokerCore:
             )
             self.producer_ids = ProducerIds(self._directory)
             self.offsets = OffsetStore.open(self._directory.journal("groups"))
+            for name in self.offsets.topics():
+                if name not in self.topics:
+                    # A crash came between a topic's deletion and that of its offsets.
+                    self.offsets.forget_topic(name)
             self.groups = GroupCoordinator(
                 clock=self.clock,
                 timers=loop,

@@ -6,8 +6,9 @@ one, which begins as soon as the first is done: the busier the disk, the more ap
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Protocol
 
 from headrace.log.errors import StorageFailed
@@ -34,11 +35,22 @@ class Durable(Protocol):
 
 
 class GroupCommit:
-    """Syncs files in a few threads and tells those who wait, in the event loop."""
+    """Syncs files in a few threads and tells those who wait, in the event loop.
+
+    The threads take files from a queue and report with one call back into the loop. An executor
+    and its futures would cost more than a good disk's sync.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="headrace-sync")
+        self._queue: SimpleQueue[Durable | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._sync_files, name=f"headrace-sync-{number}", daemon=True)
+            for number in range(SYNC_THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._served: dict[Durable, list[Waiter]] = {}
         self._waiting: dict[Durable, list[Waiter]] = {}
         self._syncing: set[Durable] = set()
         self._idle: list[asyncio.Future[None]] = []
@@ -78,25 +90,32 @@ class GroupCommit:
 
     def close(self) -> None:
         """Let go of the threads; nothing may be under way."""
-        self._threads.shutdown()
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
 
     def _begin(self, target: Durable) -> None:
-        waiters = self._waiting.pop(target)
+        self._served[target] = self._waiting.pop(target)
         self.syncs += 1
-        future = self._loop.run_in_executor(self._threads, target.flush)
-        future.add_done_callback(lambda done: self._finish(target, waiters, done))
+        self._queue.put(target)
 
-    def _finish(self, target: Durable, waiters: list[Waiter], done: asyncio.Future[int]) -> None:
-        error = done.exception()
-        failure: StorageFailed | None = None
-        if error is None:
-            target.advance(done.result())
-        elif isinstance(error, StorageFailed):
-            failure = error
-        else:
-            log.error("sync failed", exc_info=error)
-            failure = StorageFailed(f"sync failed: {error}")
-        for waiter in waiters:
+    def _sync_files(self) -> None:
+        while (target := self._queue.get()) is not None:
+            flushed, failure = 0, None
+            try:
+                flushed = target.flush()
+            except StorageFailed as error:
+                failure = error
+            except Exception as error:
+                log.exception("sync failed")
+                failure = StorageFailed(f"sync failed: {error}")
+            self._loop.call_soon_threadsafe(self._finish, target, flushed, failure)
+
+    def _finish(self, target: Durable, flushed: int, failure: StorageFailed | None) -> None:
+        if failure is None:
+            target.advance(flushed)
+        for waiter in self._served.pop(target):
             waiter(failure)
         if target in self._waiting:
             self._begin(target)

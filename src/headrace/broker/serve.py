@@ -4,10 +4,10 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable
 
 from headrace.broker.event_loop import new_event_loop
-from headrace.broker.server import Server
 from headrace.settings import BrokerSettings
 
 log = logging.getLogger("headrace.broker")
@@ -24,6 +24,11 @@ def run(settings: BrokerSettings, *, on_ready: Callable[[str], None]) -> None:
 
 
 async def _serve(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
+    # kio imports Hypothesis where it is installed, to register strategies that a broker never
+    # uses; that would double the time to start in every development environment.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    from headrace.broker.server import Server
+
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -126,6 +126,9 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
     def get(self, name: str | None) -> Topic | None:
         """The topic of a name."""
         return self._by_name.get(name) if name is not None else None

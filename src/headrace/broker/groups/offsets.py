@@ -53,6 +53,10 @@ class OffsetStore:
         """The groups that have offsets, or had members."""
         return self._offsets.keys() | self._settled.keys()
 
+    def topics(self) -> set[str]:
+        """The topics that any group has offsets in."""
+        return {each.topic for offsets in self._offsets.values() for each in offsets}
+
     def history(self, group_id: str) -> GroupSettled | None:
         """How the group's last generation ended up; None if it never had members."""
         return self._settled.get(group_id)
