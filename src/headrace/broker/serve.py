@@ -1,8 +1,10 @@
 """A broker as a process of its own: runs until it is told to stop."""
 
 import asyncio
+import contextlib
 import gc
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +21,7 @@ def run(settings: BrokerSettings, *, on_ready: Callable[[str], None]) -> None:
     `on_ready` is called with the broker's address once clients can connect. Raises a
     `HeadraceError` if the broker cannot start.
     """
+    _raise_file_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(settings, on_ready))
 
@@ -42,6 +45,14 @@ async def _serve(settings: BrokerSettings, on_ready: Callable[[str], None]) -> N
     await stopping.wait()
     log.info("stopping")
     await server.stop()
+
+
+def _raise_file_limit() -> None:
+    """Allow as many open files as the system lets us: each connection and each partition is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Where the limit cannot be raised this far, the one in force has to do.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _spare_the_collector() -> None:

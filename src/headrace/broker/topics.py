@@ -9,6 +9,7 @@ import logging
 import re
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import orjson
@@ -26,6 +27,9 @@ log = logging.getLogger("headrace.broker")
 
 NODE_ID = 1
 """The id of the one node, which leads every partition and holds its only replica."""
+
+CLOSING_THREADS = 8
+"""How many logs are closed at a time when the broker stops."""
 
 ENTRY_VERSION = 1
 """The form of the catalogue's journal entries."""
@@ -229,10 +233,10 @@ class Catalogue:
             )
 
     def close(self) -> None:
-        """Close every log cleanly."""
-        for topic in self:
-            for partition in topic.partitions:
-                partition.log.close()
+        """Close every log cleanly; several at a time, because each waits for the disk."""
+        logs = [partition.log for topic in self for partition in topic.partitions]
+        with ThreadPoolExecutor(CLOSING_THREADS) as threads:
+            list(threads.map(PartitionLog.close, logs))
         self.journal.close()
 
     def _replay(self) -> None:
