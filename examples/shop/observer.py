@@ -28,6 +28,7 @@ _NOT_THERE_YET = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
+    KafkaError._NOENT,
     KafkaError._TIMED_OUT,
 }
 

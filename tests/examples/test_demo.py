@@ -12,6 +12,7 @@ import pytest
 
 from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.plugin import BrokerUnderTest
+from tests.clusters import apache_kafka_cluster
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,7 +79,7 @@ def test_it_runs_on_a_cluster_that_is_already_there_and_tidies_up(
 def test_it_runs_on_apache_kafka() -> None:
     if reason := ApacheKafka.unavailable():
         pytest.skip(reason)
-    with ApacheKafka(initial_rebalance_delay_ms=0) as kafka:
+    with apache_kafka_cluster() as kafka:
         check_on_cluster(kafka.bootstrap)
 
 
