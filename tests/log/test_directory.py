@@ -1,5 +1,6 @@
 """The data directory and who may have it."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_refused() -> None:
     disk = SimulatedDisk()
     with (
-        disk.failing("make_directory", error=13),
+        disk.failing("make_directory", error=errno.EACCES),
         pytest.raises(DirectoryUnusable, match="Permission denied; make it writable"),
     ):
         DataDirectory.open(PATH, disk=disk)

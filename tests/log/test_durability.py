@@ -126,7 +126,7 @@ def test_sealed_segments_are_not_kept_open(disk: SimulatedDisk) -> None:
     log.flush()
     log.checkpoint()
     assert disk.open_descriptors == 1
-    assert [segment.index is None for segment in log._segments] == [True] * 49 + [False]
+    assert [segment.index is None for segment in log._chain.segments] == [True] * 49 + [False]
 
 
 def test_an_abandoned_log_leaves_its_files_as_they_are(disk: SimulatedDisk) -> None:

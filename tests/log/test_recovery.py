@@ -309,7 +309,7 @@ def test_a_checkpoint_of_another_version_is_refused(disk: SimulatedDisk) -> None
 
 def index_entries(log: PartitionLog) -> list[list[int]]:
     rows = []
-    for segment in log._segments:
+    for segment in log._chain.segments:
         index: SparseIndex = segment.opened().sparse_index
         rows.append([*index.offsets, *index.positions, *index.timestamps])
     return rows
@@ -538,4 +538,6 @@ def test_a_log_is_as_old_as_its_clock_says(disk: SimulatedDisk) -> None:
     fill(open_log(disk, clock=clock), 1)
     clock.advance(5)
     log = open_log(disk.after_kill(), clock=clock)
-    assert log._segments[0].created_ms == NOW + 5000, "unknown after a crash, so counted from now"
+    assert log._chain.segments[0].created_ms == NOW + 5000, (
+        "unknown after a crash, so counted from now"
+    )

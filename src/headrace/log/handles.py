@@ -3,9 +3,10 @@
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from headrace.log.disk import Disk, read_all
+from headrace.log.errors import storage_error
 
 
 class FileHandle:
@@ -22,9 +23,20 @@ class FileHandle:
         self.path = path
         self.descriptor = descriptor
 
+    @classmethod
+    def open(cls, disk: Disk, path: Path) -> Self:
+        """Open an existing file; raises `StorageFailed` if that is not possible."""
+        try:
+            return cls(disk, path, disk.open(path))
+        except OSError as error:
+            raise storage_error(error, path, "open") from error
+
     def read(self, count: int, position: int) -> bytes:
-        """Read `count` bytes, or as many as there are; `OSError` if the disk cannot."""
-        return read_all(self.disk, self.descriptor, count, position)
+        """Read `count` bytes, or as many as there are; raises `StorageFailed` if the disk does."""
+        try:
+            return read_all(self.disk, self.descriptor, count, position)
+        except OSError as error:
+            raise storage_error(error, self.path, "read") from error
 
     def fileno(self) -> int:
         """The operating system's number for it."""

@@ -19,7 +19,9 @@ def find_by_time(
 ) -> RecordPosition | None:
     """The first record from `start_offset` to before `limit` that is not older than a time.
 
-    Costs two binary searches, a look at the headers between two index entries, and one batch.
+    Costs two binary searches, a look at the headers between two index entries, and one batch. If
+    `start_offset` lies inside that batch, the result may be `start_offset` itself although the
+    record follows only a little later.
     """
     for segment in segments:
         if segment.base_offset >= limit:
@@ -34,27 +36,41 @@ def find_by_time(
 def find_newest(
     segments: Sequence[Segment], start_offset: int, limit: int
 ) -> RecordPosition | None:
-    """The first of the records with the largest timestamp from `start_offset` to before `limit`."""
-    newest = max(
-        (_max_timestamp_before(segment, limit) for segment in segments), default=NO_TIMESTAMP
-    )
+    """The first of the records with the largest timestamp from `start_offset` to before `limit`.
+
+    As cheap as `find_by_time`, unless the newest records of the first segment were deleted: then
+    the headers of what is left of it are searched.
+    """
+    newest = max(_newest_in_segment(segment, start_offset, limit) for segment in segments)
     if newest == NO_TIMESTAMP:
         return None
     return find_by_time(segments, newest, start_offset, limit)
 
 
-def _max_timestamp_before(segment: Segment, limit: int) -> int:
-    if limit >= segment.end_offset:
-        return segment.max_timestamp
-    if limit <= segment.base_offset:
+def _newest_in_segment(segment: Segment, start_offset: int, limit: int) -> int:
+    first, end = max(start_offset, segment.base_offset), min(limit, segment.end_offset)
+    if first >= end:
         return NO_TIMESTAMP
+    if end == segment.end_offset and (
+        first == segment.base_offset
+        or _newest(segment, segment.base_offset, first) < segment.max_timestamp
+    ):
+        return segment.max_timestamp
+    return _newest(segment, first, end)
+
+
+def _newest(segment: Segment, first: int, end: int) -> int:
+    """The largest timestamp of the batches that have a record from `first` to before `end`."""
     handle, index = segment.opened()
-    place = index.at_or_below_offset(limit)
-    newest = index.max_timestamp_before(place)
+    place, newest = index.at_or_below_offset(first), NO_TIMESTAMP
+    if first == segment.base_offset:
+        place = index.at_or_below_offset(end)
+        newest = index.max_timestamp_before(place)
     for _, header in headers(handle, place.position, segment.size):
-        if header.next_offset > limit:
+        if header.base_offset >= end:
             break
-        newest = max(newest, header.max_timestamp)
+        if header.last_offset >= first:
+            newest = max(newest, header.max_timestamp)
     return newest
 
 
@@ -84,5 +100,6 @@ def _find_in_batch(
         # A producer may compress nonsense under a valid checksum; its consumer is to see that.
         found = RecordPosition(header.base_offset, header.max_timestamp)
     if found is not None and found.offset < start_offset:
+        # The first half of the batch was deleted; its consumer finds the record in the other one.
         return RecordPosition(start_offset, header.max_timestamp)
     return found

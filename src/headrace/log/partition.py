@@ -1,16 +1,17 @@
 """The log of one partition: what is appended stays in order, and is found again."""
 
 import logging
-from bisect import bisect_right
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple, Self
 
 from headrace.clock import Clock
+from headrace.log.chain import SegmentChain
 from headrace.log.disk import SYSTEM_DISK, Disk
-from headrace.log.durability import Durability, Moment, Unsaved, Unsynced
+from headrace.log.durability import Durability, Moment
 from headrace.log.errors import (
     LogClosed,
+    LogError,
     OffsetOutOfRange,
     StorageError,
     StorageFailed,
@@ -66,19 +67,15 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_active",
-        "_bases",
+        "_chain",
         "_clock",
         "_closed",
         "_directory",
         "_disk",
-        "_doomed",
         "_durability",
         "_epochs",
         "_lock",
         "_roll_above",
-        "_rolled",
-        "_segments",
         "_settings",
         "_visible_at_once",
         "end_offset",
@@ -106,13 +103,7 @@ class PartitionLog:
         # Guards what an append changes, so that other threads see one moment of it.
         self._lock = Lock()
         self._closed = False
-        self._segments = recovered.segments
-        self._bases = [segment.base_offset for segment in recovered.segments]
-        self._active = recovered.segments[-1]
-        # Sealed segments that are not on the disk yet.
-        self._rolled = [segment for segment in recovered.segments[:-1] if segment.is_dirty]
-        # Segments that left the log but whose files are still there.
-        self._doomed: list[Segment] = []
+        self._chain = SegmentChain(recovered.segments)
         self._roll_above = settings.segment_bytes
         self._visible_at_once = settings.flush is not Flush.ACK
         if self._visible_at_once:
@@ -124,7 +115,7 @@ class PartitionLog:
         """What opening the log took."""
         self.start_offset = recovered.start_offset
         """The first offset that can be read."""
-        self.end_offset = self._active.end_offset
+        self.end_offset = self._chain.active.end_offset
         """The offset that the next record gets."""
         self.high_watermark = self.end_offset
         """Readers see what lies before this offset."""
@@ -166,27 +157,28 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes of all batches."""
-        return sum(segment.size for segment in self._segments)
+        return self._chain.size
 
     @property
     def dirty(self) -> bool:
         """Whether `flush` has anything to do."""
-        return bool(self._rolled) or self._active.is_dirty
+        return self._chain.is_dirty
 
     @property
     def checkpoint_due(self) -> bool:
         """Whether `checkpoint` has anything to do; cheap enough to ask often."""
-        return self._durability.is_behind(self.start_offset, self._active)
+        return self._durability.is_behind(self.start_offset, self._chain.active)
 
     def reconfigure(self, settings: LogSettings) -> None:
         """Behave differently from now on; a new index interval counts from the next segment on."""
         self._settings = settings
-        self._visible_at_once = settings.flush is not Flush.ACK
-        if self._visible_at_once:
-            self.high_watermark = self.end_offset
-            self._roll_above = CHECKPOINT_FIRST
-        elif self._roll_above != CHECKPOINT_FIRST:
+        if self._roll_above != CHECKPOINT_FIRST:
             self._roll_above = settings.segment_bytes
+        relaxed = settings.flush is not Flush.ACK
+        if relaxed and not self._visible_at_once:
+            self._roll_above = CHECKPOINT_FIRST
+            self.high_watermark = self.end_offset
+        self._visible_at_once = relaxed
 
     def append(
         self, batch: Writable, header: BatchHeader, *, append_time: int | None = None
@@ -210,7 +202,7 @@ class PartitionLog:
         size = len(batch)
         base_offset = self.end_offset
         end_offset = base_offset + header.last_offset_delta + 1
-        segment = self._active
+        segment = self._chain.active
         if (
             segment.size + size > self._roll_above
             or end_offset - segment.base_offset > MAX_RELATIVE_OFFSET
@@ -252,20 +244,17 @@ class PartitionLog:
         `OffsetOutOfRange` if the log no longer has `offset`, or does not have it yet. No bytes are
         read here beyond the headers of a few batches, and hardly ever those.
         """
-        limit = self.high_watermark if up_to is None else min(up_to, self.end_offset)
         if self._closed:
             raise self._refusal()
+        limit = self.high_watermark if up_to is None else min(up_to, self.end_offset)
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         if offset >= limit:
             return EMPTY_SLICE
-        segment = self._active
+        segment = self._chain.active
         if offset < segment.base_offset:
-            segment = self._segment_of(offset)
-        try:
-            return segment.slice(offset, limit, max_bytes, at_least_one)
-        except OSError as error:
-            raise storage_error(error, segment.path, "read") from error
+            segment = self._chain.holding(offset)
+        return segment.slice(offset, limit, max_bytes, at_least_one)
 
     def flush(self) -> int:
         """Return once everything that was appended before the call is on the disk: its end offset.
@@ -278,11 +267,10 @@ class PartitionLog:
                 if self._closed:
                     raise self._refusal()
                 end_offset = self.end_offset
-                unsynced = self._unsynced()
+                unsynced = self._chain.unsynced()
             self._durability.sync(unsynced)
-            if len(unsynced) > 1:
-                with self._lock:
-                    self._rolled = [segment for segment in self._rolled if segment.is_dirty]
+            with self._lock:
+                self._chain.note_synced()
         return end_offset
 
     def advance(self, flushed_offset: int) -> bool:
@@ -294,11 +282,15 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp: int) -> RecordPosition | None:
         """The first visible record that is not older than `timestamp`; None if all are."""
-        return find_by_time(self._segments, timestamp, self.start_offset, self.high_watermark)
+        if self._closed:
+            raise self._refusal()
+        return find_by_time(self._chain.segments, timestamp, self.start_offset, self.high_watermark)
 
     def max_timestamp(self) -> RecordPosition | None:
         """The first of the visible records with the largest timestamp; None if none has any."""
-        return find_newest(self._segments, self.start_offset, self.high_watermark)
+        if self._closed:
+            raise self._refusal()
+        return find_newest(self._chain.segments, self.start_offset, self.high_watermark)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """The last epoch up to the one given, and the offset where it ended; -1, -1 if unknown."""
@@ -311,12 +303,13 @@ class PartitionLog:
         before it leave the log; the next `enforce_retention` returns their files. Raises
         `OffsetOutOfRange` if `before` is beyond what readers can see.
         """
+        if self._closed:
+            raise self._refusal()
         if before > self.high_watermark:
             raise OffsetOutOfRange(before, self.start_offset, self.high_watermark)
         if before > self.start_offset:
             self.start_offset = before
-            count = bisect_right(self._bases, before) - 1
-            self._retire(min(count, len(self._segments) - 1))
+            self._retire(self._chain.count_before(before))
             self._save_start()
         return self.start_offset
 
@@ -326,25 +319,28 @@ class PartitionLog:
         The caller removes their files when it is convenient; until then, a crash brings them back.
         Producers that were silent for a day are forgotten on the occasion.
         """
+        if self._closed:
+            raise self._refusal()
         self.producers.expire()
-        count = count_expired(
-            self._segments, self._settings, self._clock.now_ms(), self.high_watermark
-        )
-        if count == len(self._segments):
-            count -= not self._try_to_roll()
+        segments = self._chain.segments
+        count = count_expired(segments, self._settings, self._clock.now_ms(), self.high_watermark)
+        if count == len(segments) and not self._try_to_roll():
+            count -= 1
         self._retire(count)
-        doomed, self._doomed = self._doomed, []
+        retired = self._chain.take_retired()
         return Retired(
-            files=[path for segment in doomed for path in (segment.path, segment.index_file.path)],
-            segments=len(doomed),
-            bytes=sum(segment.size for segment in doomed),
+            files=[path for each in retired for path in (each.path, each.index_file.path)],
+            segments=len(retired),
+            bytes=sum(each.size for each in retired),
             disk=self._disk,
-            persist_start=self._save_start_in_turn,
+            save_start=self._save_start_in_turn,
         )
 
     def roll_if_due(self) -> None:
-        """Seal the active segment if it has become too old."""
-        segment = self._active
+        """Seal the active segment if it has become too old, unless nothing may be written."""
+        if self._durability.failure is not None or self._closed:
+            return
+        segment = self._chain.active
         if segment.size and self._clock.now_ms() - segment.created_ms >= self._settings.segment_ms:
             self._roll()
 
@@ -376,19 +372,12 @@ class PartitionLog:
         """Let go of the files as they are: of a log that failed, or is about to be deleted."""
         with self._durability.turn:
             self._closed = True
-            for segment in (*self._segments, *self._doomed):
-                segment.release()
+            self._chain.release()
 
-    def _refusal(self) -> Exception:
+    def _refusal(self) -> LogError:
         if self._closed:
             return LogClosed(f"the log in {self._directory} is closed; open it again")
         return StorageFailed(self._durability.failure)
-
-    def _segment_of(self, offset: int) -> Segment:
-        index = bisect_right(self._bases, offset) - 1
-        segment = self._segments[index]
-        # Readers skip what a damaged disk took out of the middle.
-        return segment if offset < segment.end_offset else self._segments[index + 1]
 
     def _make_room(self, size: int, end_offset: int) -> Segment:
         """Whatever has to happen before a batch can go into the active segment."""
@@ -396,17 +385,18 @@ class PartitionLog:
             with self._durability.turn:
                 self._checkpoint(closed=False)
             self._roll_above = self._settings.segment_bytes
-        segment = self._active
+        segment = self._chain.active
         if segment.size and (
             segment.size + size > self._roll_above
             or end_offset - segment.base_offset > MAX_RELATIVE_OFFSET
         ):
             self._roll()
-        return self._active
+        return self._chain.active
 
     def _roll(self) -> None:
         """Seal the active segment and begin another."""
-        sealed = self._active
+        if self._durability.failure is not None:
+            raise self._refusal()
         segment = Segment(
             self._directory,
             self._disk,
@@ -420,11 +410,7 @@ class PartitionLog:
             raise storage_error(error, segment.path, "create") from error
         with self._lock:
             self._durability.expect_name()
-            self._rolled.append(sealed)
-            self._segments.append(segment)
-            self._bases.append(segment.base_offset)
-            self._active = segment
-            sealed.seal()
+            self._chain.add(segment)
 
     def _try_to_roll(self) -> bool:
         try:
@@ -442,17 +428,10 @@ class PartitionLog:
 
     def _retire(self, count: int) -> None:
         """Take the first segments out of the log."""
-        if count <= 0:
-            return
-        retired = self._segments[:count]
-        with self._lock:
-            del self._segments[:count]
-            del self._bases[:count]
-            self._rolled = [segment for segment in self._rolled if segment not in retired]
-        for segment in retired:
-            segment.release()
-        self._doomed += retired
-        self.start_offset = max(self.start_offset, self._bases[0])
+        if count:
+            with self._lock:
+                self._chain.retire(count)
+            self.start_offset = max(self.start_offset, self._chain.start_offset)
 
     def _save_start(self) -> None:
         if self._durability.checkpoint is None:
@@ -460,12 +439,17 @@ class PartitionLog:
         else:
             self._durability.save_start(self.start_offset)
 
-    def _save_start_in_turn(self) -> None:
+    def _save_start_in_turn(self) -> bool:
+        """Make sure that retired segments cannot be missed; False if the log was abandoned."""
         # Waiting for the turn also makes sure that nobody is about to sync a retired segment.
         with self._durability.turn:
+            if self._closed:
+                last = self._durability.checkpoint
+                return last is not None and last.start_offset >= self.start_offset
             if self._durability.checkpoint is None:
                 self._checkpoint(closed=False)
             self._durability.save_start(self.start_offset)
+            return True
 
     def _make_recovery_durable(self) -> None:
         """Sync what recovery found, and note the new epoch before any batch carries it."""
@@ -483,28 +467,15 @@ class PartitionLog:
             moment = self._moment()
         self._durability.save(moment, closed=closed)
         with self._lock:
-            self._rolled = [segment for segment in self._rolled if segment.is_dirty]
-            for unsaved in moment.unsaved:
-                if unsaved.segment is not self._active:
-                    unsaved.segment.index = None
-
-    def _unsynced(self) -> list[Unsynced]:
-        unsynced = [Unsynced(segment, segment.size, None) for segment in self._rolled]
-        assert self._active.active is not None
-        handle = self._active.active.handle
-        unsynced.append(Unsynced(self._active, self._active.size, handle))
-        return unsynced
+            self._chain.note_synced()
+            self._chain.note_saved(moment.unsaved)
 
     def _moment(self) -> Moment:
         return Moment(
-            unsynced=self._unsynced(),
-            unsaved=[
-                Unsaved(segment, segment.index, len(segment.index))
-                for segment in self._segments
-                if segment.index is not None
-            ],
+            unsynced=self._chain.unsynced(),
+            unsaved=self._chain.unsaved(),
             start_offset=self.start_offset,
-            segments=tuple(segment.known() for segment in self._segments),
+            segments=tuple(segment.known() for segment in self._chain.segments),
             epochs=self._epochs.starts,
             producers=self.producers.active(),
         )

@@ -133,7 +133,8 @@ class _Recoverer:
                 f"{segment.path} has {file_size} bytes but was saved with {row.size}; what is left "
                 "of it is checked, but records that were safe may be missing: check the disk"
             )
-            self._scan(segment, self._open(segment), SparseIndex(row.base_offset), file_size)
+            handle = FileHandle.open(self._disk, segment.path)
+            self._scan(segment, handle, SparseIndex(row.base_offset), file_size)
             self._expected = None
             return
         segment.end_offset = row.end_offset
@@ -141,7 +142,7 @@ class _Recoverer:
         segment.max_timestamp = row.max_timestamp
         self._expected = row.end_offset
         if growing:
-            handle = self._open(segment)
+            handle = FileHandle.open(self._disk, segment.path)
             self._scan(segment, handle, self._load_index(segment, handle), file_size)
 
     def _miss(self, row: KnownSegment) -> None:
@@ -171,7 +172,8 @@ class _Recoverer:
         segment = self._new_segment(base_offset, self._clock.now_ms())
         self._segments.append(segment)
         self._expected = base_offset
-        self._scan(segment, self._open(segment), SparseIndex(base_offset), file_size)
+        handle = FileHandle.open(self._disk, path)
+        self._scan(segment, handle, SparseIndex(base_offset), file_size)
 
     def _scan(
         self, segment: Segment, handle: FileHandle, index: SparseIndex, file_size: int
@@ -265,9 +267,6 @@ class _Recoverer:
             created_ms,
             self._settings.index_interval_bytes,
         )
-
-    def _open(self, segment: Segment) -> FileHandle:
-        return FileHandle(self._disk, segment.path, self._disk.open(segment.path))
 
     def _path(self, base_offset: int) -> Path:
         return self._directory / segment_name(base_offset, LOG_SUFFIX)

@@ -45,7 +45,8 @@ class Retired:
     """How many bytes of records they hold."""
 
     disk: Disk
-    persist_start: Callable[[], None]
+    save_start: Callable[[], bool]
+    """Makes the log's new start durable; false if the log was given up."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to remove."""
@@ -55,18 +56,17 @@ class Retired:
         """Remove the files; from any thread, once.
 
         The log's new start is made durable first: were only some of the files gone after a power
-        loss, the others would otherwise come back with a hole among them.
+        loss, the others would otherwise come back with a hole among them. If the log was abandoned
+        meanwhile, the files are left to whoever opens or deletes it.
         """
         remaining = deque(self.files)
-        while remaining and not self._start_is_safe():
-            # On a full disk there is no other way to get the room for a note of what is gone.
-            self.disk.unlink(remaining.popleft())
+        while remaining:
+            try:
+                if self.save_start():
+                    break
+                return
+            except StorageFull:
+                # There is no other way to get the room for a note of what is gone.
+                self.disk.unlink(remaining.popleft())
         for path in remaining:
             self.disk.unlink(path)
-
-    def _start_is_safe(self) -> bool:
-        try:
-            self.persist_start()
-        except StorageFull:
-            return False
-        return True

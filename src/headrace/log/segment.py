@@ -129,7 +129,7 @@ class Segment:
             return self.active
         found = OPEN_SEGMENTS.get(self)
         if found is None:
-            handle = FileHandle(self.disk, self.path, self.disk.open(self.path))
+            handle = FileHandle.open(self.disk, self.path)
             index = self.index
             found = OpenSegment(handle, self._load_index(handle) if index is None else index)
             OPEN_SEGMENTS.put(self, found)

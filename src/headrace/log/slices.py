@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from headrace.log.errors import storage_error
 from headrace.log.handles import FileHandle
 
 
@@ -41,10 +40,7 @@ class LogSlice:
             count = remaining
         if self.handle is None or count <= 0:
             return b""
-        try:
-            return self.handle.read(count, self.position + start)
-        except OSError as error:
-            raise storage_error(error, self.handle.path, "read") from error
+        return self.handle.read(count, self.position + start)
 
 
 EMPTY_SLICE: Final = LogSlice(None, 0, 0)
