@@ -133,6 +133,8 @@ def _decompress_snappy(data: Readable, limit: int) -> Readable:
     total = 0
     view = memoryview(data)
     position = _XERIAL_HEADER_SIZE
+    if len(view) < position:
+        raise DecompressionFailed("snappy data is cut short")
     while position < len(view):
         start = position + _chunk_length.size
         if start > len(view):

@@ -135,10 +135,14 @@ def _chunks(
     view: memoryview, batches: Int64s, chunk_bytes: int, limit: int, *, verify_crc: bool
 ) -> Iterator[_Chunk]:
     ends = batches[:, table.END].copy()
-    first = 0
+    first = verified = 0
     while first < len(batches):
         stored_until = batches[first, table.POSITION] + chunk_bytes
         last = max(first + 1, int(np.searchsorted(ends, stored_until, side="right")))
+        if verify_crc:
+            for position in batches[max(first, verified) : last, table.POSITION].tolist():
+                verify_checksum(view, read_header(view, position), position)
+            verified = last
         pieces: list[Readable] = []
         expanded = 0
         for index in first + np.flatnonzero(batches[first:last, table.CODEC]):
@@ -150,9 +154,6 @@ def _chunks(
             if expanded >= chunk_bytes:
                 last = int(index) + 1
                 break
-        if verify_crc:
-            for position in batches[first:last, table.POSITION].tolist():
-                verify_checksum(view, read_header(view, position), position)
         yield _Chunk(batches[first:last], read_only(b"".join(pieces), np.uint8))
         first = last
 

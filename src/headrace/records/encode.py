@@ -48,7 +48,8 @@ def encode(
             the types in `RECORD_SCHEMA` or others that Arrow can cast to them: text, integers for
             milliseconds, a map for headers. A column `offset` is left aside.
         codec: How to compress each batch.
-        base_offset: The first record's offset; the others follow without gaps.
+        base_offset: The first record's offset; the others follow without gaps. Apache Kafka takes
+            from a producer only batches that begin at 0, so `stamp` each of several before sending.
         timestamp: Milliseconds for records that have no timestamp of their own.
         max_records: The most records in a batch.
         max_bytes: The most bytes in a batch before compression; a single record may exceed it.

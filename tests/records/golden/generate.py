@@ -94,7 +94,7 @@ def _produce_all(producer: Producer, topic: str, records: Sequence[Record]) -> N
             topic,
             key=record.key,
             value=record.value,
-            timestamp=record.timestamp,
+            timestamp=record.timestamp or 0,
             headers=list(record.headers),
             partition=0,
         )
