@@ -70,6 +70,19 @@ def test_several_frames_are_read_as_one(codec: Codec, frame):
     assert bytes(decompress(codec, frame(b"one ") + frame(b"two"))) == b"one two"
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("codec", "nothing"),
+    [
+        pytest.param(Codec.GZIP, gzip.compress(b""), id="gzip"),
+        pytest.param(Codec.LZ4, bytes(cramjam.lz4.compress(b"")), id="lz4"),
+        pytest.param(Codec.ZSTD, bytes(cramjam.zstd.compress(b"")), id="zstd"),
+    ],
+)
+def test_a_great_many_empty_frames_take_no_great_time(codec: Codec, nothing: bytes):
+    assert bytes(decompress(codec, nothing * (4_000_000 // len(nothing)))) == b""
+
+
 def test_snappy_is_read_bare_and_in_xerial_chunks():
     blocks = [bytes(cramjam.snappy.compress_raw(part)) for part in (b"one ", TEXT)]
     assert bytes(decompress(Codec.SNAPPY, blocks[1])) == TEXT

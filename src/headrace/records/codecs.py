@@ -57,9 +57,10 @@ def compress(codec: int, data: Readable) -> bytes:
         case Codec.LZ4:
             return _compress_lz4(data)
         case Codec.SNAPPY | Codec.ZSTD:
-            compressed: bytes = _arrow_codec(Codec(codec).name).compress(data, asbytes=True)
+            name = Codec(codec).name.lower()
+            compressed: bytes = _arrow_codec(name).compress(data, asbytes=True)
             return compressed
-    raise unsupported_codec(codec)
+    raise _unsupported(codec)
 
 
 def decompress(codec: int, data: Readable, *, limit: int = MAX_DECOMPRESSED_BYTES) -> Readable:
@@ -78,34 +79,24 @@ def decompress(codec: int, data: Readable, *, limit: int = MAX_DECOMPRESSED_BYTE
         case Codec.SNAPPY:
             return _decompress_snappy(data, limit)
         case Codec.LZ4 | Codec.ZSTD:
-            return _decompress_stream(Codec(codec).name, data, limit)
-    raise unsupported_codec(codec)
-
-
-def unsupported_codec(codec: int) -> UnsupportedCodec:
-    """Describe a codec id that does not exist."""
-    known = ", ".join(f"{each.value} {each.name.lower()}" for each in Codec)
-    return UnsupportedCodec(f"compression codec {codec} does not exist; there are {known}")
+            return _decompress_stream(Codec(codec).name.lower(), data, limit)
+    raise _unsupported(codec)
 
 
 def _decompress_gzip(data: Readable, limit: int) -> Readable:
-    pieces: list[bytes] = []
-    total = 0
-    remaining: Readable = data
-    while remaining or not pieces:
-        member = zlib.decompressobj(wbits=_GZIP_WBITS)
-        try:
-            piece = member.decompress(remaining, limit - total + 1)
-        except zlib.error as error:
-            raise DecompressionFailed(f"gzip data is damaged: {error}") from error
-        total += len(piece)
-        if total > limit:
-            raise _beyond(limit)
-        if not member.eof:
-            raise DecompressionFailed("gzip data is cut short")
-        pieces.append(piece)
-        remaining = member.unused_data
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    member = zlib.decompressobj(wbits=_GZIP_WBITS)
+    try:
+        plain = member.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise DecompressionFailed(f"gzip data is damaged: {error}") from error
+    if len(plain) > limit:
+        raise _beyond(limit)
+    if not member.eof:
+        raise DecompressionFailed("gzip data is cut short")
+    if member.unused_data:
+        # The standard library copies all that follows a member: a trap if there are thousands.
+        return _decompress_stream("gzip", data, limit)
+    return plain
 
 
 def _decompress_stream(name: str, data: Readable, limit: int) -> Readable:
@@ -115,27 +106,26 @@ def _decompress_stream(name: str, data: Readable, limit: int) -> Readable:
     total = 0
     wanted = max(_FIRST_READ, 4 * len(data))
     try:
-        with pa.CompressedInputStream(pa.BufferReader(data), name.lower()) as stream:
+        with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
             while piece := stream.read(min(wanted, limit - total + 1)):
                 pieces.append(piece)
                 total += len(piece)
                 if total > limit:
                     raise _beyond(limit)
-    except (OSError, pa.ArrowException) as error:
-        raise DecompressionFailed(f"{name.lower()} data is damaged: {error}") from error
+    except (OSError, ValueError) as error:
+        raise DecompressionFailed(f"{name} data is damaged: {error}") from error
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _decompress_snappy(data: Readable, limit: int) -> Readable:
+    block_codec = _arrow_codec("snappy")
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        return _decompress_snappy_block(data, limit)
+        return _decompress_snappy_block(block_codec, data, limit)
     pieces: list[Readable] = []
     total = 0
     view = memoryview(data)
     position = _XERIAL_HEADER_SIZE
-    if len(view) < position:
-        raise DecompressionFailed("snappy data is cut short")
-    while position < len(view):
+    while position != len(view):
         start = position + _chunk_length.size
         if start > len(view):
             raise DecompressionFailed("snappy data is cut short")
@@ -143,21 +133,19 @@ def _decompress_snappy(data: Readable, limit: int) -> Readable:
         position = start + length
         if length < 1 or position > len(view):
             raise DecompressionFailed(f"a snappy chunk cannot have {length} bytes here")
-        piece = _decompress_snappy_block(view[start:position], limit - total)
+        piece = _decompress_snappy_block(block_codec, view[start:position], limit - total)
         pieces.append(piece)
         total += len(piece)
     return b"".join(pieces)
 
 
-def _decompress_snappy_block(data: Readable, limit: int) -> Readable:
+def _decompress_snappy_block(block_codec: "pa.Codec", data: Readable, limit: int) -> Readable:
     size = _snappy_size(data)
     if size > limit:
         raise _beyond(limit)
-    import pyarrow as pa
-
     try:
-        return memoryview(_arrow_codec("snappy").decompress(data, size)).cast("B")
-    except (OSError, pa.ArrowException) as error:
+        return memoryview(block_codec.decompress(data, size)).cast("B")
+    except (OSError, ValueError) as error:
         raise DecompressionFailed(f"snappy data is damaged: {error}") from error
 
 
@@ -190,7 +178,7 @@ def _compress_lz4(data: Readable) -> bytes:
 def _arrow_codec(name: str) -> "pa.Codec":
     import pyarrow as pa
 
-    return pa.Codec(name.lower())
+    return pa.Codec(name)
 
 
 def _beyond(limit: int) -> DecompressionLimit:
@@ -198,3 +186,8 @@ def _beyond(limit: int) -> DecompressionLimit:
         f"a batch expands to more than {limit} bytes: let producers send smaller batches, "
         "or raise the limit"
     )
+
+
+def _unsupported(codec: int) -> UnsupportedCodec:
+    known = ", ".join(f"{each.value} {each.name.lower()}" for each in Codec)
+    return UnsupportedCodec(f"compression codec {codec} does not exist; there are {known}")

@@ -75,7 +75,8 @@ def decode_batches(
     """Decode record batches into Arrow batches of about `chunk_bytes` each.
 
     Args:
-        buffer: Batches one after the other: a segment, or the records of a Fetch response.
+        buffer: Batches one after the other: a segment, or the records of a Fetch response. It must
+            not change before the last Arrow batch is there.
         keys: Whether to have a column of keys.
         headers: Whether to have a column of headers. Without it they are not even looked at.
         min_offset: Leave out records before this offset; a fetch begins with the whole batch that
@@ -100,9 +101,11 @@ def decode_batches(
         min(limit, _MAX_EXPANDED_BATCH),
         verify_crc=verify_crc,
     ):
-        yield decode_columns(
+        decoded = decode_columns(
             stored, chunk.expanded, chunk.batches, min_offset, keys=keys, headers=headers
         )
+        if decoded.num_rows:
+            yield decoded
 
 
 class _Chunk(NamedTuple):
