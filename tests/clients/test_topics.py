@@ -269,7 +269,9 @@ def test_partitions_described_one_page_at_a_time(cluster: Cluster, new_topic: To
                 response_partition_limit=2,
                 cursor=cursor,
             )
-            seen += [one.partition_index for one in answer.topics[0].partitions]
+            page = answer.topics[0].partitions
+            seen += [one.partition_index for one in page]
+            assert {one.eligible_leader_replicas for one in page} == {()}
             if answer.next_cursor is None:
                 break
             cursor = {

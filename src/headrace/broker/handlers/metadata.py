@@ -81,6 +81,9 @@ def _partition(topic: Topic, index: int) -> dict[str, object]:
         "leader_epoch": topic.partitions[index].log.leader_epoch,
         "replica_nodes": (NODE_ID,),
         "isr_nodes": (NODE_ID,),
+        # The protocol allows null here; Java's client does not.
+        "eligible_leader_replicas": (),
+        "last_known_elr": (),
     }
 
 
