@@ -1,9 +1,18 @@
 """`headrace topics` against both clusters."""
 
 import json
+import time
+from collections.abc import Callable
 
 from tests.cli.conftest import Headrace
 from tests.conftest import TopicFactory
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Wait for what Apache Kafka's controller has decided to reach the broker that is asked."""
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
 
 
 def test_a_topic_is_created_described_and_deleted(on_cluster: Headrace, fresh_name: str):
@@ -75,9 +84,9 @@ def test_configuration_is_shown_changed_and_reset(on_cluster: Headrace, topic: s
     assert default["from"] != "topic"
     changed = on_cluster("topics", "config", topic, "retention.ms=1234", "segment.bytes=2000000")
     assert changed.exit_code == 0
-    assert entry("retention.ms") == {"value": "1234", "from": "topic"}
+    eventually(lambda: entry("retention.ms") == {"value": "1234", "from": "topic"})
     assert on_cluster("topics", "config", topic, "--reset", "retention.ms").exit_code == 0
-    assert entry("retention.ms") == default
+    eventually(lambda: entry("retention.ms") == default)
     assert entry("segment.bytes") == {"value": "2000000", "from": "topic"}
     table = [line.split() for line in on_cluster("topics", "config", topic).stdout.splitlines()]
     assert table[0] == ["NAME", "VALUE", "FROM"]

@@ -83,6 +83,7 @@ def test_an_outage_ends_a_bounded_read_and_is_told_to_a_follower(monkeypatch: py
     with follower:
         while not outages:
             assert next(waiting) == []
+        assert all(outages)
     with (
         Reader(connection, {partition: 0}, end={partition: 1}) as bounded,
         pytest.raises(ClusterSilent, match=broker.bootstrap),

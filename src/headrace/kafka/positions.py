@@ -13,7 +13,12 @@ from headrace.settings.units import parse_duration
 if TYPE_CHECKING:
     from confluent_kafka.admin import OffsetSpec
 
-_LEADER_MOVES = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE")
+_LEADER_MOVES = (
+    "NOT_LEADER_FOR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+)
 """Errors that pass by themselves, and that the admin client does not retry."""
 
 

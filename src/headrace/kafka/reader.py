@@ -109,13 +109,17 @@ class Reader:
         self._cluster.note_failure(error)
         if error.name() == "_ALL_BROKERS_DOWN" and self._outage_began is None:
             self._outage_began = time.monotonic()
-            self._on_outage(self._cluster.last_failure)
+            self._on_outage(self._reason())
 
     def _mind_outage(self) -> None:
         if self._end is None or self._outage_began is None:
             return
         if time.monotonic() - self._outage_began > CONNECT_SECONDS:
-            raise ClusterSilent(self._cluster.bootstrap, self._cluster.last_failure)
+            raise ClusterSilent(self._cluster.bootstrap, self._reason())
+
+    def _reason(self) -> str:
+        # A broker that closes its connections properly gives the client library no reason.
+        return self._cluster.last_failure or "the connection was closed"
 
 
 def _known(number: int | None) -> int:

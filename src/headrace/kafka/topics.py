@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from confluent_kafka import TopicPartitionInfo
     from confluent_kafka.admin import TopicDescription
 
-_LEADER_PATIENCE_SECONDS = 10.0
-"""How long a created topic may take until every partition can be written to."""
+_PATIENCE_SECONDS = 10.0
+"""How long a decision of the cluster about a topic may take until every client sees it."""
+
+_PAUSE_SECONDS = 0.02
+"""How long to wait before looking again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +144,14 @@ def ensure_topic(
 
 
 def delete_topic(cluster: Cluster, name: str) -> None:
-    """Delete a topic and all it holds; UnknownTopic if there is none."""
+    """Delete a topic and all it holds, until no client sees it; UnknownTopic if there is none."""
     answer = cluster.admin.delete_topics([name], request_timeout=cluster.timeout)[name]
     cluster.wait(answer, f"delete the topic {name}", topic=name)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    with suppress(UnknownTopic):
+        while time.monotonic() < deadline:
+            _describe(cluster, name)
+            time.sleep(_PAUSE_SECONDS)
 
 
 def add_partitions(cluster: Cluster, name: str, total: int) -> None:
@@ -172,14 +180,14 @@ def _leader(partition: "TopicPartitionInfo") -> int | None:
 
 def _await_leaders(cluster: Cluster, name: str, partitions: int) -> None:
     """Wait until the topic can be written to: Kafka answers when the decision is recorded."""
-    deadline = time.monotonic() + _LEADER_PATIENCE_SECONDS
+    deadline = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < deadline:
         with suppress(UnknownTopic):
             found = _describe(cluster, name).partitions
             if len(found) >= partitions and all(_leader(each) is not None for each in found):
                 offset_ranges(cluster, (Partition(name, each.id) for each in found))
                 return
-        time.sleep(0.02)
+        time.sleep(_PAUSE_SECONDS)
     raise ClusterError(
         f"The topic {name} was accepted but has no leader yet; look again with "
         f"`headrace topics describe {name}`."
