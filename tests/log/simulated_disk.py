@@ -21,6 +21,10 @@ SECTOR = 512
 """What a drive writes atomically."""
 
 
+class Died(Exception):
+    """The process ended in the middle of something."""
+
+
 class File:
     """Bytes, and the bytes that would still be there after a power loss."""
 
@@ -74,6 +78,7 @@ class SimulatedDisk:
         self._locked: dict[int, File] = {}
         self._next_descriptor = 3
         self._failures: dict[str, int] = {}
+        self._steps_left: int | None = None
         self.capacity: int | None = None
         self.calls: Counter[str] = Counter()
 
@@ -96,6 +101,10 @@ class SimulatedDisk:
         finally:
             for operation in operations:
                 del self._failures[operation]
+
+    def die_after(self, steps: int) -> None:
+        """Let the process end, with `Died`, after so many more operations."""
+        self._steps_left = steps
 
     @contextmanager
     def full(self, room: int = 0) -> Iterator[None]:
@@ -234,6 +243,10 @@ class SimulatedDisk:
 
     def _enter(self, operation: str) -> None:
         self.calls[operation] += 1
+        if self._steps_left is not None:
+            if self._steps_left == 0:
+                raise Died(operation)
+            self._steps_left -= 1
         if operation in self._failures:
             error = self._failures[operation]
             raise OSError(error, os.strerror(error))

@@ -1,6 +1,7 @@
 """Any sequence of what can happen to a log, compared with a list that nothing can happen to."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -16,9 +17,10 @@ from hypothesis.stateful import (
 
 from headrace.clock import ManualClock
 from headrace.log import Flush, LogSettings, PartitionLog
-from headrace.log.errors import OffsetOutOfRange, OutOfOrderSequence, StorageFull
+from headrace.log.errors import OffsetOutOfRange, OutOfOrderSequence, StorageFailed, StorageFull
 from headrace.records import iterate_headers
 from tests.log.batches import NOW, append, make_batch, new_disk, open_log
+from tests.log.simulated_disk import Died
 
 PRODUCERS = (1, 2)
 
@@ -33,7 +35,7 @@ class Stored:
     base_offset: int
     timestamps: tuple[int, ...]
     data: bytes
-    producer: tuple[int, int]
+    producer_id: int
     sequence: int
 
     @property
@@ -67,7 +69,6 @@ class LogMachine(RuleBasedStateMachine):
         self.disk = new_disk()
         self.batches: list[Stored] = []
         self.end = 0
-        self.producer_epoch = 0
         self.durable = 0
         self.safe_start = 0
         self.log = self.open()
@@ -178,6 +179,54 @@ class LogMachine(RuleBasedStateMachine):
         self.disk = self.disk.after_power_loss(Random(seed))
         self.come_back(at_least=self.durable)
 
+    @rule(
+        doing=st.sampled_from(["append", "flush", "checkpoint", "retention", "delete", "close"]),
+        steps=st.integers(0, 12),
+        steps_of_recovery=st.integers(0, 20),
+        seed=seeds,
+        power_fails=st.booleans(),
+    )
+    def die(
+        self, doing: str, steps: int, steps_of_recovery: int, seed: int, power_fails: bool
+    ) -> None:
+        """End in the middle of something, and again in the middle of the recovery."""
+        random = Random(seed)
+        written = self.end
+        batch = make_batch([NOW], value=b"x" * 200)
+        actions = {
+            "append": lambda: append(self.log, batch),
+            "flush": self.log.flush,
+            "checkpoint": self.log.checkpoint,
+            "retention": lambda: self.log.enforce_retention().remove(),
+            "delete": lambda: self.log.delete_records((self.start + self.visible) // 2),
+            "close": self.log.close,
+        }
+        self.disk.die_after(steps)
+        with suppress(Died):
+            actions[doing]()
+        if doing == "append":
+            self.batches.append(Stored(written, (NOW,), bytes(batch), -1, -1))
+            self.end = written + 1
+        for steps_left in (steps_of_recovery, None):
+            self.disk = (
+                self.disk.after_power_loss(random) if power_fails else self.disk.after_kill()
+            )
+            if steps_left is not None:
+                self.disk.die_after(steps_left)
+                with suppress(Died):
+                    open_log(self.disk, self.settings, clock=self.clock)
+        self.come_back(at_least=self.durable if power_fails else written, times=2)
+
+    @rule()
+    def see_a_sync_fail(self) -> None:
+        if self.log.dirty:
+            with self.disk.failing("sync"), pytest.raises(StorageFailed):
+                self.log.flush()
+            with pytest.raises(StorageFailed):
+                append(self.log, make_batch())
+        self.log.close()
+        self.come_back(at_least=self.end)
+
     @rule(part=st.floats(0, 1), max_bytes=st.integers(1, 3000))
     def read(self, part: float, max_bytes: int) -> None:
         offset = self.start + round((self.visible - self.start) * part)
@@ -243,27 +292,23 @@ class LogMachine(RuleBasedStateMachine):
         base_offset = self.end
         result = append(self.log, batch)
         assert result == (base_offset, base_offset + len(times) - 1, -1, False)
-        producer = (producer_id, self.producer_epoch)
-        self.batches.append(Stored(base_offset, tuple(times), bytes(batch), producer, sequence))
+        self.batches.append(Stored(base_offset, tuple(times), bytes(batch), producer_id, sequence))
         self.end = self.batches[-1].next_offset
         if self.flush is not Flush.ACK:
             self.visible = self.end
 
-    def come_back(self, at_least: int) -> None:
+    def come_back(self, at_least: int, times: int = 1) -> None:
         end, seen, epoch = self.end, self.visible, self.log.leader_epoch
         self.log = self.open()
         survived = self.log.end_offset
         assert survived <= end
         assert survived >= at_least
         assert self.safe_start <= self.log.start_offset
-        assert self.log.leader_epoch in (epoch, epoch + 1)
+        assert epoch <= self.log.leader_epoch <= epoch + times
         if survived < seen or self.log.recovery.truncated_bytes:
-            assert self.log.leader_epoch == epoch + 1
+            assert self.log.leader_epoch > epoch
         self.batches = [batch for batch in self.batches if batch.next_offset <= survived]
         self.end = survived
-        if not self.log.size:
-            # All that was lost had been deleted, but nobody remembers who had written it.
-            self.producer_epoch += 1
         self.mark_durable()
 
     @property
@@ -277,13 +322,10 @@ class LogMachine(RuleBasedStateMachine):
         assert self.disk.open_descriptors == 0
 
     def written_by(self, producer_id: int) -> list[Stored]:
-        producer = (producer_id, self.producer_epoch)
-        return [batch for batch in self.batches if batch.producer == producer]
+        return [batch for batch in self.batches if batch.producer_id == producer_id]
 
     def idempotent_batch(self, times: Sequence[int], producer_id: int, sequence: int) -> bytearray:
-        return make_batch(
-            times, producer_id=producer_id, epoch=self.producer_epoch, sequence=sequence
-        )
+        return make_batch(times, producer_id=producer_id, epoch=0, sequence=sequence)
 
     def next_sequence(self, producer_id: int) -> int:
         written = self.written_by(producer_id)

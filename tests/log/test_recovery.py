@@ -475,19 +475,28 @@ def test_retired_segments_that_came_back_are_removed(disk: SimulatedDisk) -> Non
     assert offsets(log, 25) == [24, 27, 30]
 
 
-def test_a_log_that_lost_all_up_to_its_start_goes_on_from_there(disk: SimulatedDisk) -> None:
-    settings = LogSettings(segment_bytes=4 * SIZE, flush=Flush.OS)
-    log = open_log(disk, settings)
-    log.checkpoint()
-    for _ in range(6):
-        append(log, make_batch([NOW] * 3))
+def test_a_log_without_anything_from_its_start_on_begins_behind_what_it_had(
+    disk: SimulatedDisk,
+) -> None:
+    log = open_log(disk, SEGMENTED)
+    fill(log, 6)
     log.delete_records(10)
     del disk.file(FIRST).data[SIZE:]
     disk.unlink(DIRECTORY / "00000000000000000012.log")
+    log = kill(disk)
+    assert (log.start_offset, log.end_offset) == (18, 18)
+    assert "has nothing left from its start at offset 10 on" in log.recovery.problems[-1]
+    assert append(log, make_batch()).base_offset == 18
+
+
+def test_a_deletion_does_not_make_a_retry_new(disk: SimulatedDisk) -> None:
+    settings = LogSettings(segment_bytes=1, flush=Flush.OS)
+    log = open_log(disk, settings)
+    append_idempotent(log, 0)
+    log.delete_records(1)
+    append(log, make_batch())
     log = kill(disk, settings)
-    assert (log.start_offset, log.end_offset) == (10, 10)
-    assert "records that were never synced are lost" in log.recovery.problems[-1]
-    assert append(log, make_batch()).base_offset == 10
+    assert append_idempotent(log, 0).duplicate
 
 
 def test_producers_are_known_after_every_end(disk: SimulatedDisk) -> None:

@@ -56,7 +56,8 @@ class SegmentChain:
 
     def add(self, segment: Segment) -> None:
         """Seal the active segment and let another take its place."""
-        self._rolled.append(self.active)
+        if self.active.is_dirty:
+            self._rolled.append(self.active)
         self.active.seal()
         self.segments.append(segment)
         self._bases.append(segment.base_offset)

@@ -56,7 +56,6 @@ class Durability:
     """
 
     __slots__ = (
-        "_checkpoint_lock",
         "_directory",
         "_disk",
         "_new_names",
@@ -71,7 +70,6 @@ class Durability:
         # Directories with names in them that may not be on the disk yet. Whoever wrote the
         # checkpoint has synced those that were there by then.
         self._new_names = {directory, directory.parent} if checkpoint is None else set()
-        self._checkpoint_lock = Lock()
         self.turn = Lock()
         self.checkpoint = checkpoint
         """The last one that was written."""
@@ -121,34 +119,24 @@ class Durability:
         try:
             for segment, sparse_index, entries in moment.unsaved:
                 segment.index_file.save(sparse_index, entries)
-            with self._checkpoint_lock:
-                start_offset = moment.start_offset
-                if self.checkpoint is not None:
-                    start_offset = max(start_offset, self.checkpoint.start_offset)
-                checkpoint = Checkpoint(
-                    start_offset=start_offset,
-                    segments=moment.segments,
-                    epochs=moment.epochs,
-                    closed=closed,
-                    producers=encode(moment.producers),
-                )
-                checkpoint.write(self._disk, self._directory)
-                self.checkpoint = checkpoint
         except OSError as error:
-            raise storage_error(error, self._directory, "write a checkpoint in") from error
+            raise storage_error(error, self._directory, "save an index in") from error
+        self._write(
+            Checkpoint(
+                start_offset=moment.start_offset,
+                segments=moment.segments,
+                epochs=moment.epochs,
+                closed=closed,
+                producers=encode(moment.producers),
+            )
+        )
 
     def save_start(self, start_offset: int) -> None:
-        """Make a later start of the log durable; there must be a checkpoint already."""
-        with self._checkpoint_lock:
-            assert self.checkpoint is not None
-            if self.checkpoint.start_offset >= start_offset:
-                return
-            checkpoint = replace(self.checkpoint, start_offset=start_offset)
-            try:
-                checkpoint.write(self._disk, self._directory)
-            except OSError as error:
-                raise storage_error(error, self._directory, "write a checkpoint in") from error
-            self.checkpoint = checkpoint
+        """Make a later start of the log durable, up to the end of the last checkpoint."""
+        last = self.checkpoint
+        assert last is not None
+        if last.start_offset < start_offset:
+            self._write(replace(last, start_offset=start_offset))
 
     def is_behind(self, start_offset: int, active: Segment) -> bool:
         """Whether the log has changed since the last checkpoint."""
@@ -166,3 +154,10 @@ class Durability:
             and last.segments == moment.segments
             and last.epochs == moment.epochs
         )
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        try:
+            checkpoint.write(self._disk, self._directory)
+        except OSError as error:
+            raise storage_error(error, self._directory, "write a checkpoint in") from error
+        self.checkpoint = checkpoint

@@ -333,7 +333,7 @@ class PartitionLog:
             segments=len(retired),
             bytes=sum(each.size for each in retired),
             disk=self._disk,
-            save_start=self._save_start_in_turn,
+            save_start=self._save_start,
         )
 
     def roll_if_due(self) -> None:
@@ -433,22 +433,21 @@ class PartitionLog:
                 self._chain.retire(count)
             self.start_offset = max(self.start_offset, self._chain.start_offset)
 
-    def _save_start(self) -> None:
-        if self._durability.checkpoint is None:
-            self.checkpoint()
-        else:
-            self._durability.save_start(self.start_offset)
+    def _save_start(self) -> bool:
+        """Make the log's start durable, from any thread; False if the log was abandoned.
 
-    def _save_start_in_turn(self) -> bool:
-        """Make sure that retired segments cannot be missed; False if the log was abandoned."""
+        A checkpoint must reach as far as the start: it tells what recovery would otherwise learn
+        from the segments before it, such as which batches their producers must not repeat.
+        """
         # Waiting for the turn also makes sure that nobody is about to sync a retired segment.
         with self._durability.turn:
+            last = self._durability.checkpoint
             if self._closed:
-                last = self._durability.checkpoint
                 return last is not None and last.start_offset >= self.start_offset
-            if self._durability.checkpoint is None:
+            if last is None or last.end_offset < self.start_offset:
                 self._checkpoint(closed=False)
-            self._durability.save_start(self.start_offset)
+            else:
+                self._durability.save_start(self.start_offset)
             return True
 
     def _make_recovery_durable(self) -> None:

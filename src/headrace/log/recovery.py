@@ -161,6 +161,7 @@ class _Recoverer:
             self._notes.problem(f"{path} does not belong to this log and is ignored; move it away")
             return
         if self._expected is not None and base_offset != self._expected:
+            self._clean = False
             self._notes.cut(file_size, base_offset)
             self._notes.dropped_segments.append(path.name)
             self._notes.problem(
@@ -225,10 +226,9 @@ class _Recoverer:
     def _ensure_end(self, start_offset: int) -> None:
         """Leave the last segment, and only that, ready for appends."""
         if self._segments and self._segments[-1].end_offset < start_offset:
-            end_offset = self._segments[-1].end_offset
             self._notes.problem(
-                f"{self._directory} ends at offset {end_offset} but begins at {start_offset}: "
-                "records that were never synced are lost; the log goes on from its beginning"
+                f"{self._directory} has nothing left from its start at offset {start_offset} on: "
+                "records that were safe are missing; check the disk"
             )
             for segment in self._segments:
                 segment.release()
@@ -237,7 +237,9 @@ class _Recoverer:
         for segment in self._segments[:-1]:
             segment.seal()
         if not self._segments:
-            segment = self._new_segment(max(start_offset, self._known_end), self._clock.now_ms())
+            # Offsets that were given out once are not given to other records.
+            base_offset = max(start_offset, self._known_end)
+            segment = self._new_segment(base_offset, self._clock.now_ms())
             segment.create()
             self._segments.append(segment)
         elif self._segments[-1].active is None:
