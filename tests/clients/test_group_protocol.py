@@ -1,6 +1,8 @@
 """The conversation between a member and its coordinator, answer by answer."""
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -202,6 +204,35 @@ def test_while_a_generation_waits_for_its_leader_members_are_told_to_wait(enrol:
     assert member.commit(topic, 5) is ErrorCode.rebalance_in_progress
     member.sync({member.member_id: b""})
     assert member.commit(topic, 5) is ErrorCode.none
+
+
+def test_members_that_join_all_at_once_are_never_forgotten(cluster: Cluster, group: str):
+    everybody_joined = threading.Event()
+    settled: set[str] = set()
+    expected = {ErrorCode.none, ErrorCode.rebalance_in_progress}
+
+    def take_part(_: int) -> None:
+        member = RawMember.connect(cluster, group)
+        try:
+            while not everybody_joined.is_set():
+                leading = member.join_fully()
+                shares = {one.member_id: b"share" for one in leading.members}
+                answer = member.sync(shares)
+                assert answer.error_code in expected
+                while answer.error_code is ErrorCode.none:
+                    if (code := member.heartbeat()) is not ErrorCode.none:
+                        assert code in expected
+                        break
+                    settled.add(member.member_id)
+                    if len(leading.members) == 8 or everybody_joined.wait(0.02):
+                        everybody_joined.set()
+                        break
+        finally:
+            member.wire.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(take_part, range(8)))
+    assert len(settled) == 8
 
 
 def test_describing_what_is_not_there(cluster: Cluster, group: str):
