@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from confluent_kafka import KafkaException
+
+from examples.shop.absence import Absence
 from examples.shop.departments import Analytics, Fraud
 from examples.shop.events import TOPICS
 from examples.shop.groups import ConsumerGroup
@@ -21,6 +24,7 @@ from headrace.clock import Clock, SystemClock
 
 _FRAME_SECONDS = 0.5
 _DRAIN_SECONDS = 30.0
+_PATIENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +39,7 @@ class DemoSettings:
     bootstrap: str | None = None
     """A cluster to use instead of a broker of the demo's own."""
     cycle_seconds: float = 18.0
-    """In the middle third of each cycle a member is away, so that its partitions move."""
-
-    def member_is_away(self, elapsed: float) -> bool:
-        """Whether that member should be away at this moment.
-
-        >>> [DemoSettings().member_is_away(second) for second in (0, 6, 11, 12, 24)]
-        [False, True, True, False, True]
-        """
-        return 1 <= elapsed % self.cycle_seconds / (self.cycle_seconds / 3) < 2
+    """In each cycle a member goes away once, so that its partitions move."""
 
 
 class Display(Protocol):
@@ -90,6 +86,7 @@ class Demo:
         self._observer = Observer(self._bootstrap, prefix, self._group_names())
         self._restless = self._groups[0].member_names[-1]
         self._news = ""
+        self._answered_at = self._clock.monotonic()
 
     def open(self) -> None:
         """Create the topics, then let the departments and the visitors in."""
@@ -102,15 +99,16 @@ class Demo:
         """Show what happens, and now and then send a member away and call it back."""
         began = self._clock.monotonic()
         rates = Rates()
-        away = False
+        absence = Absence(self._settings.cycle_seconds)
         while not stop.is_set():
             elapsed = self._clock.monotonic() - began
             if self._settings.seconds is not None and elapsed >= self._settings.seconds:
                 return
-            if away != self._settings.member_is_away(elapsed):
-                away = not away
-                self._move_member(away)
-            display.show(self._scene(elapsed, rates))
+            if (seen := self._observe()) is not None:
+                rates.add(seen)
+                display.show(self._scene(elapsed, seen, rates))
+                if absence.changes(elapsed, seen.groups[self._groups[0].department.name].at_rest):
+                    self._move_member(absence.away)
             stop.wait(_FRAME_SECONDS)
 
     def finish(self) -> Verdict:
@@ -142,13 +140,26 @@ class Demo:
         """Wait until every group has committed all there is, or for as long as is reasonable."""
         deadline = self._clock.monotonic() + _DRAIN_SECONDS
         while True:
-            now = self._clock.monotonic()
-            seen = self._observer.observe(now)
-            departments = [group.department for group in self._groups]
-            lags = [seen.group_lag(each.name, each.topics) for each in departments]
-            if not any(lags) or now > deadline:
+            seen = self._observe()
+            if seen is not None and (self._caught_up(seen) or seen.at > deadline):
                 return seen
             time.sleep(_FRAME_SECONDS)
+
+    def _caught_up(self, seen: Observation) -> bool:
+        departments = (group.department for group in self._groups)
+        return not any(seen.group_lag(each.name, each.topics) for each in departments)
+
+    def _observe(self) -> Observation | None:
+        """How things stand; None if the cluster cannot say just now, which it may not for long."""
+        now = self._clock.monotonic()
+        try:
+            seen = self._observer.observe(now)
+        except KafkaException:
+            if now - self._answered_at > _PATIENCE_SECONDS:
+                raise
+            return None
+        self._answered_at = now
+        return seen
 
     def close(self) -> None:
         """Stop every thread, also when something failed; leave nothing on somebody's cluster."""
@@ -168,13 +179,11 @@ class Demo:
             group.restart_member(self._restless)
             self._news = f"{self._restless} is back and gets its share again."
 
-    def _scene(self, elapsed: float, rates: Rates) -> Scene:
-        observation = self._observer.observe(self._clock.monotonic())
-        rates.add(observation)
+    def _scene(self, elapsed: float, seen: Observation, rates: Rates) -> Scene:
         return Scene(
             bootstrap=self._bootstrap,
             elapsed=elapsed,
-            observation=observation,
+            observation=seen,
             rates=rates.now(),
             history=rates.history(),
             groups=self._scene_groups(),

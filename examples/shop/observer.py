@@ -1,38 +1,17 @@
 """How things stand, as the broker itself tells: offsets, lag, and who reads which partition."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeVar
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ListOffsetsResultInfo,
-    NewTopic,
-    OffsetSpec,
-)
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from examples.shop.client import client_settings
 from examples.shop.events import PARTITIONS, TOPICS
 
-_TIMEOUT_SECONDS = 10.0
+_TIMEOUT_SECONDS = 5.0
 _CREATION_SECONDS = 30.0
-_NOT_THERE_YET = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.GROUP_ID_NOT_FOUND,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError._NOENT,
-    KafkaError._TIMED_OUT,
-}
-
-T = TypeVar("T")
 
 Partition = tuple[str, int]
 """A topic, without the demo's prefix, and the number of one of its partitions."""
@@ -47,6 +26,11 @@ class GroupState:
     committed: Mapping[Partition, int]
     assignment: Mapping[str, Sequence[Partition]]
     """Partitions per member, by the member's client id."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether every member has its share and no rebalance is under way."""
+        return self.state == "stable" and all(self.assignment.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +78,16 @@ class Observer:
         for created in self._admin.create_topics(topics, request_timeout=_TIMEOUT_SECONDS).values():
             created.result()
         deadline = time.monotonic() + _CREATION_SECONDS
-        while None in self._ends().values() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        while True:
+            try:
+                self._ends()
+            except KafkaException:
+                # A cluster says that a topic exists before every partition has found its leader.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
 
     def delete_topics(self) -> None:
         """Remove them again, from a cluster that outlives the demo."""
@@ -104,8 +96,11 @@ class Observer:
             deleted.result()
 
     def observe(self, at: float) -> Observation:
-        """Ask for the offsets of every partition and for the state of every group."""
-        ends = {place: end or 0 for place, end in self._ends().items()}
+        """Ask for the offsets of every partition and for the state of every group.
+
+        Raises `KafkaException` if the cluster cannot answer just now, as while a group forms.
+        """
+        ends = self._ends()
         return Observation(at, ends, {group: self._group(group) for group in self._readers})
 
     def close(self) -> None:
@@ -113,36 +108,34 @@ class Observer:
         for reader in self._readers.values():
             reader.close()
 
-    def _ends(self) -> dict[Partition, int | None]:
+    def _ends(self) -> dict[Partition, int]:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         answers = self._admin.list_offsets(
             dict.fromkeys(self._places, latest), request_timeout=_TIMEOUT_SECONDS
         )
-        return {self._plain(place): _if_there(partial(_end, end)) for place, end in answers.items()}
+        return {self._plain(place): answer.result().offset for place, answer in answers.items()}
 
     def _group(self, group: str) -> GroupState:
         name = self._prefix + group
-        reader = self._readers[group]
-        committed = _if_there(lambda: reader.committed(self._places, _TIMEOUT_SECONDS))
         described = self._admin.describe_consumer_groups([name], request_timeout=_TIMEOUT_SECONDS)
-        description = _if_there(described[name].result)
+        description = described[name].result()
+        committed = self._readers[group].committed(self._places, _TIMEOUT_SECONDS)
+        for place in committed:
+            if place.error is not None:
+                raise KafkaException(place.error)
         return GroupState(
-            state=_in_words(description.state) if description else "forming",
-            committed={self._plain(place): max(0, place.offset) for place in committed or []},
+            state=_in_words(description.state),
+            committed={self._plain(place): max(0, place.offset) for place in committed},
             assignment={
                 member.client_id: [
                     self._plain(place) for place in member.assignment.topic_partitions
                 ]
-                for member in (description.members if description else [])
+                for member in description.members
             },
         )
 
     def _plain(self, place: TopicPartition) -> Partition:
         return place.topic.removeprefix(self._prefix), place.partition
-
-
-def _end(answer: "Future[ListOffsetsResultInfo]") -> int:
-    return int(answer.result().offset)
 
 
 def _in_words(state: ConsumerGroupState) -> str:
@@ -151,13 +144,3 @@ def _in_words(state: ConsumerGroupState) -> str:
         ConsumerGroupState.COMPLETING_REBALANCING,
     }
     return "rebalancing" if state in rebalancing else state.name.lower()
-
-
-def _if_there(ask: Callable[[], T]) -> T | None:
-    """The answer about a group or partition, or None while a cluster is still making it."""
-    try:
-        return ask()
-    except KafkaException as error:
-        if error.args[0].code() in _NOT_THERE_YET:
-            return None
-        raise

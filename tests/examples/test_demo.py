@@ -43,14 +43,14 @@ def total(output: str) -> list[int]:
 
 
 def test_a_timed_run_moves_a_member_and_ends_with_equal_numbers(temporary: Path) -> None:
-    demo = start("--cycle-seconds", "3", DEMO_SECONDS="4", RATE="300", TMPDIR=str(temporary))
+    demo = start("--cycle-seconds", "3", DEMO_SECONDS="8", RATE="300", TMPDIR=str(temporary))
     output, _ = demo.communicate(timeout=90)
     assert demo.returncode == 0, output
     assert "analytics-3 has left" in output
     assert "analytics-3 is back" in output
     assert "All numbers agree." in output
     produced, stored, by_analytics, by_fraud = total(output)
-    assert produced == stored == by_analytics > 600
+    assert produced == stored == by_analytics > 1_000
     assert 0 < by_fraud < produced
 
 
