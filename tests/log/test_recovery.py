@@ -210,7 +210,7 @@ def test_a_batch_out_of_place_ends_the_log(disk: SimulatedDisk) -> None:
     data[SIZE:] = data[2 * SIZE :] + data[SIZE : 2 * SIZE]
     log = kill(disk)
     assert log.end_offset == 3
-    assert "offset 6 where 3 must follow" in log.recovery.problems[0]
+    assert "offset 6 of leader epoch 0 cannot follow here" in log.recovery.problems[0]
 
 
 def test_what_an_earlier_epoch_left_behind_is_not_taken_for_new(disk: SimulatedDisk) -> None:
@@ -224,7 +224,7 @@ def test_what_an_earlier_epoch_left_behind_is_not_taken_for_new(disk: SimulatedD
     disk.file(FIRST).data += stale
     log = kill(disk)
     assert log.end_offset == 6
-    assert "leader epoch 0 is not that of its neighbours" in log.recovery.problems[0]
+    assert "offset 6 of leader epoch 0 cannot follow here" in log.recovery.problems[0]
 
 
 def test_the_epoch_rises_with_every_end_that_was_not_clean(disk: SimulatedDisk) -> None:

@@ -8,7 +8,7 @@ next, so the first record at or after a time lies behind the last entry whose nu
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from operator import le, lt
 from typing import Final, NamedTuple
 
 from headrace.records import NO_TIMESTAMP
@@ -117,12 +117,12 @@ class SparseIndex:
     def is_ordered(self) -> bool:
         """Whether the entries are as `add` makes them: places rise, and times never fall.
 
-        Costs a Python step per entry; for an index that comes from a file.
+        Costs a look at every entry; for an index that comes from a file.
         """
         return (
-            _rises(self.offsets)
-            and _rises(self.positions)
-            and list(self.timestamps) == sorted(self.timestamps)
+            all(map(lt, self.offsets, self.offsets[1:]))
+            and all(map(lt, self.positions, self.positions[1:]))
+            and all(map(le, self.timestamps, self.timestamps[1:]))
         )
 
     def _place(self, index: int) -> Place:
@@ -171,12 +171,3 @@ class RecentBatches:
     def boundary_below(self, position: int) -> int:
         """The position of the last batch that is not beyond a position which is reached."""
         return self.positions[bisect_right(self.positions, position) - 1]
-
-
-def _rises(numbers: Iterable[int]) -> bool:
-    last = -1
-    for number in numbers:
-        if number <= last:
-            return False
-        last = number
-    return True

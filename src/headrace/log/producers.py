@@ -113,10 +113,9 @@ class ProducerStates:
         )
 
     def replay(self, header: BatchHeader) -> None:
-        """Remember a batch that was found in the log."""
-        if header.producer_id >= 0:
-            timestamp = header.max_timestamp if header.has_append_time else NO_TIMESTAMP
-            self.record(header, header.base_offset, timestamp)
+        """Remember an idempotent producer's batch that was found in the log."""
+        timestamp = header.max_timestamp if header.has_append_time else NO_TIMESTAMP
+        self.record(header, header.base_offset, timestamp)
 
     def truncate(self, end_offset: int) -> None:
         """Forget batches that the log no longer has at its end."""

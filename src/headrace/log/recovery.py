@@ -187,28 +187,19 @@ class _Recoverer:
         self._clean = False
         self._notes.scanned_bytes += unknown
         try:
-            for _, header in valid_batches(handle, segment.size, file_size):
-                self._check_place(header, segment)
-                segment.note(
-                    header.size, header.base_offset, header.next_offset, header.max_timestamp
-                )
-                if header.base_offset >= self._known_end:
+            for position, header in valid_batches(handle, segment.size, file_size):
+                base_offset = header.base_offset
+                if base_offset != segment.end_offset or not self._epoch_fits(header):
+                    raise _misplaced(header, position)
+                segment.note(header.size, base_offset, header.next_offset, header.max_timestamp)
+                if header.producer_id >= 0 and base_offset >= self._known_end:
                     self._producers.replay(header)
         except MalformedBatch as error:
             self._cut(segment, handle, file_size, error.problem)
         self._expected = segment.end_offset
 
-    def _check_place(self, header: BatchHeader, segment: Segment) -> None:
-        """Offset and epoch lie outside a batch's checksum; the log itself knows what they are."""
-        if header.base_offset != segment.end_offset:
-            problem = f"offset {header.base_offset} where {segment.end_offset} must follow"
-        elif not self._epoch_fits(header):
-            problem = f"leader epoch {header.leader_epoch} is not that of its neighbours"
-        else:
-            return
-        raise InvalidBatch(problem, segment.size, header.base_offset)
-
     def _epoch_fits(self, header: BatchHeader) -> bool:
+        """Whether a batch has the epoch that its offset was written in."""
         if self._checkpoint is None:
             return self._epochs.adopt(header.leader_epoch, header.base_offset)
         return header.leader_epoch == self._epochs.at(header.base_offset)
@@ -276,3 +267,12 @@ class _Recoverer:
     def _unlink(self, base_offset: int) -> None:
         self._disk.unlink(self._path(base_offset))
         self._disk.unlink(self._directory / segment_name(base_offset, INDEX_SUFFIX))
+
+
+def _misplaced(header: BatchHeader, position: int) -> InvalidBatch:
+    """Describe a batch whose offset or epoch, which no checksum covers, is not what must follow."""
+    return InvalidBatch(
+        f"offset {header.base_offset} of leader epoch {header.leader_epoch} cannot follow here",
+        position,
+        header.base_offset,
+    )
