@@ -2,9 +2,11 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,9 +59,28 @@ def test_every_locked_requirement_has_a_hash(name: str) -> None:
     assert [entry for entry in requirements if "--hash=sha256:" not in entry] == []
 
 
-def test_both_locks_agree_on_what_they_share() -> None:
-    def pins(name: str) -> set[str]:
-        lock = (ROOT / "requirements" / f"{name}.lock").read_text()
-        return set(re.findall(r"^[a-z0-9][^ ]*==[^ \\]+", lock, re.MULTILINE))
+def pins(name: str) -> set[tuple[str, str]]:
+    """Name and version of everything in a lock."""
+    lock = (ROOT / "requirements" / f"{name}.lock").read_text()
+    return set(re.findall(r"^([a-z0-9][a-z0-9._-]*)==([^ \\]+)", lock, re.MULTILINE))
 
+
+def test_both_locks_agree_on_what_they_share() -> None:
     assert pins("runtime") <= pins("dev")
+
+
+def test_the_locks_hold_what_the_project_asks_for() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    groups = project["dependency-groups"]
+    asked = {
+        "runtime": [*project["project"]["dependencies"], *groups["build"]],
+        "dev": [*project["project"]["optional-dependencies"]["testing"], *groups["dev"]],
+    }
+    for name, requirements in asked.items():
+        for requirement in map(Requirement, requirements):
+            versions = [version for pinned, version in pins(name) if pinned == requirement.name]
+            assert versions, f"{requirement.name} is not in {name}.lock; run make lock"
+            assert all(requirement.specifier.contains(version) for version in versions), (
+                f"{name}.lock has {requirement.name} {versions}, not {requirement}; run make lock"
+            )
