@@ -68,3 +68,20 @@ def test_a_string_that_reaches_beyond_the_request_is_refused() -> None:
     entity = request_class("find_coordinator", 0)
     with pytest.raises(ProtocolError, match="beyond the request"):
         guard(entity)(memoryview(b"\x7f\xffabc"), 0)
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "message"),
+    [
+        ("list_offsets", 1, b"\xff\xff\xff\xff\xff\xff\xff\xff"),
+        ("list_offsets", 6, b"\xff\xff\xff\xff\0\0\0"),
+        ("find_coordinator", 0, b"\xff\xff"),
+        ("find_coordinator", 3, b"\0\0\0"),
+    ],
+    ids=["array", "compact array", "string", "compact string"],
+)
+def test_a_null_where_the_schema_has_none_is_refused(
+    api: str, version: int, message: bytes
+) -> None:
+    with pytest.raises(ProtocolError, match="where there must be a value"):
+        guard(request_class(api, version))(memoryview(message), 0)

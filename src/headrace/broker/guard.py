@@ -1,8 +1,9 @@
 """A check that a request's lengths fit its bytes, made before the bytes reach the native reader.
 
 The native reader sets memory aside for an array as soon as it has read the array's length, so a
-hostile length of two billion would end the whole process. A guard walks a message by its schema,
-builds nothing, and refuses any length that the remaining bytes cannot hold.
+hostile length of two billion would end the whole process; and it takes a null for any string or
+array. A guard walks a message by its schema, builds nothing, and refuses lengths that the remaining
+bytes cannot hold and nulls where the schema has none.
 """
 
 import dataclasses
@@ -127,22 +128,24 @@ def _field(field: Any, flexible: bool) -> tuple[Step, int, int | None]:
         if dataclasses.is_dataclass(item):
             step, smallest = _entity(item)
         else:
-            step, smallest, _ = _primitive(field.metadata["kafka_type"], flexible)
-        return _array(step, max(smallest, 1), flexible), 1 if flexible else 4, None
+            step, smallest, _ = _primitive(field.metadata["kafka_type"], flexible, nullable=False)
+        walk = _array(step, max(smallest, 1), flexible, -1 if nullable else 0)
+        return walk, 1 if flexible else 4, None
     if dataclasses.is_dataclass(declared):
         step, smallest = _entity(declared)
         return (_nullable(step), 1, None) if nullable else (step, smallest, None)
-    return _primitive(field.metadata["kafka_type"], flexible)
+    return _primitive(field.metadata["kafka_type"], flexible, nullable=nullable)
 
 
-def _primitive(kind: str, flexible: bool) -> tuple[Step, int, int | None]:
+def _primitive(kind: str, flexible: bool, *, nullable: bool) -> tuple[Step, int, int | None]:
     if (size := _FIXED_SIZES.get(kind)) is not None:
         return _fixed(size), size, size
+    shortest = -1 if nullable else 0
     if flexible:
-        return _compact_bytes, 1, None
+        return _compact_bytes(shortest), 1, None
     if kind == "string":
-        return _legacy_string, 2, None
-    return _legacy_bytes, 4, None
+        return _legacy_bytes(_INT16, shortest), 2, None
+    return _legacy_bytes(_INT32, shortest), 4, None
 
 
 def _fixed(size: int) -> Step:
@@ -168,7 +171,7 @@ def _nullable(step: Step) -> Step:
     return walk
 
 
-def _array(step: Step, smallest: int, flexible: bool) -> Step:
+def _array(step: Step, smallest: int, flexible: bool, fewest: int) -> Step:
     def walk(frame: memoryview, position: int) -> int:
         if flexible:
             count, position = read_uvarint(frame, position)
@@ -176,6 +179,8 @@ def _array(step: Step, smallest: int, flexible: bool) -> Step:
         else:
             (count,) = _INT32.unpack_from(frame, position)
             position += 4
+        if count < fewest:
+            raise _no_length(count)
         if count > (len(frame) - position) // smallest:
             raise ProtocolError(f"an array claims {count} items, more than the request can hold")
         for _ in range(count):
@@ -185,19 +190,28 @@ def _array(step: Step, smallest: int, flexible: bool) -> Step:
     return walk
 
 
-def _compact_bytes(frame: memoryview, position: int) -> int:
-    length, position = read_uvarint(frame, position)
-    return _within(frame, position + length - 1) if length else position
+def _compact_bytes(shortest: int) -> Step:
+    def walk(frame: memoryview, position: int) -> int:
+        length, position = read_uvarint(frame, position)
+        if length <= shortest:
+            raise _no_length(length - 1)
+        return _within(frame, position + length - 1) if length else position
+
+    return walk
 
 
-def _legacy_string(frame: memoryview, position: int) -> int:
-    (length,) = _INT16.unpack_from(frame, position)
-    return _within(frame, position + 2 + max(length, 0))
+def _legacy_bytes(number: struct.Struct, shortest: int) -> Step:
+    def walk(frame: memoryview, position: int) -> int:
+        (length,) = number.unpack_from(frame, position)
+        if length < shortest:
+            raise _no_length(length)
+        return _within(frame, position + number.size + max(length, 0))
+
+    return walk
 
 
-def _legacy_bytes(frame: memoryview, position: int) -> int:
-    (length,) = _INT32.unpack_from(frame, position)
-    return _within(frame, position + 4 + max(length, 0))
+def _no_length(length: int) -> ProtocolError:
+    return ProtocolError(f"a field of length {length} where there must be a value")
 
 
 def _within(frame: memoryview, position: int) -> int:
