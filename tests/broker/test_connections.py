@@ -39,17 +39,17 @@ def produce(topic: str, value: bytes, acks: int = -1) -> Any:
     )
 
 
-def fetch(topic: str, offset: int, wait: float = 0.0) -> Any:
+def fetch(topic: str, offset: int, wait: float = 0.0, max_bytes: int = 1 << 20) -> Any:
     return FETCH.FetchRequest(
         max_wait=datetime.timedelta(seconds=wait),
         min_bytes=1,
-        max_bytes=1 << 20,
+        max_bytes=max_bytes,
         topics=(
             FETCH.FetchTopic(
                 topic=topic,
                 partitions=(
                     FETCH.FetchPartition(
-                        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
+                        partition=0, fetch_offset=offset, partition_max_bytes=max_bytes
                     ),
                 ),
             ),

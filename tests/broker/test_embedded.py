@@ -1,6 +1,8 @@
 """`headrace.Broker` in a program: starts, serves, keeps, refuses and stops."""
 
+import os
 import socket
+import struct
 import threading
 from pathlib import Path
 
@@ -65,3 +67,45 @@ def test_stopping_twice_does_no_harm_and_a_stopped_broker_has_no_address() -> No
     broker.stop()
     with pytest.raises(HeadraceError, match="not running"):
         _ = broker.bootstrap
+
+
+def ask_for_versions(bootstrap: str, first: int, wrong: list[int]) -> None:
+    """Send many small requests at a time and note replies to requests that were never sent."""
+    host, port = bootstrap.split(":")
+    with socket.create_connection((host, int(port)), 5) as connection:
+        stream = connection.makefile("rb")
+        for start in range(first, first + 6_000, 200):
+            ids = range(start, start + 200)
+            connection.sendall(b"".join(struct.pack(">ihhih", 10, 18, 0, one, -1) for one in ids))
+            for one in ids:
+                size, answered = struct.unpack(">ii", stream.read(8))
+                stream.read(size - 4)
+                if answered != one:
+                    wrong.append(answered)
+                    return
+
+
+def test_two_brokers_in_one_process_do_not_mix_up_what_they_receive() -> None:
+    wrong: list[int] = []
+    with Broker() as one, Broker() as two:
+        threads = [
+            threading.Thread(target=ask_for_versions, args=(broker.bootstrap, first, wrong))
+            for broker, first in ((one, 0), (two, 1_000_000))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert not wrong
+
+
+def test_a_forked_child_leaves_the_broker_alone() -> None:
+    with Broker() as broker:
+        child = os.fork()
+        if child == 0:
+            broker.stop()
+            os._exit(0 if broker.data.exists() else 1)
+        _, status = os.waitpid(child, 0)
+        assert status == 0
+        write(broker.bootstrap, b"still here")
+        assert read_first(broker.bootstrap) == b"still here"

@@ -28,25 +28,41 @@ def test_a_returned_buffer_serves_the_next_request() -> None:
     assert memory.in_use == SMALLEST_BUFFER
 
 
-def test_those_who_wait_are_told_in_their_order_and_may_wait_again() -> None:
-    memory = RequestMemory(SMALLEST_BUFFER)
-    told: list[str] = []
+def test_those_who_wait_are_served_in_their_order_as_far_as_there_is_room() -> None:
+    memory = RequestMemory(4 * SMALLEST_BUFFER)
+    first, second = memory.take(3 * SMALLEST_BUFFER), memory.take(1)
+    assert first is not None
+    assert second is None
+    served: list[tuple[str, int]] = []
+    memory.wait(2 * SMALLEST_BUFFER, lambda buffer: served.append(("large", len(buffer))))
+    memory.wait(1, lambda buffer: served.append(("small", len(buffer))))
+    memory.wait(2 * SMALLEST_BUFFER, lambda buffer: served.append(("late", len(buffer))))
+    memory.give_back(first)
+    assert served == [("large", 2 * SMALLEST_BUFFER), ("small", SMALLEST_BUFFER)]
+    assert memory.in_use == 3 * SMALLEST_BUFFER
 
-    def first() -> None:
-        told.append("first")
-        assert memory.take(1) is not None
 
-    def second() -> None:
-        told.append("second")
-        if memory.take(1) is None:
-            memory.wait(second)
+def test_a_small_request_does_not_overtake_a_large_one_that_waits() -> None:
+    memory = RequestMemory(4 * SMALLEST_BUFFER)
+    small = memory.take(1)
+    assert small is not None
+    served: list[int] = []
+    memory.wait(4 * SMALLEST_BUFFER, lambda buffer: served.append(len(buffer)))
+    assert memory.take(1) is None
+    memory.give_back(small)
+    assert served == [4 * SMALLEST_BUFFER]
 
-    buffer = memory.take(1)
-    assert buffer is not None
-    memory.wait(first)
-    memory.wait(second)
-    memory.give_back(buffer)
-    assert told == ["first", "second"]
-    memory.stop_waiting(second)
-    memory.give_back(bytearray(SMALLEST_BUFFER))
-    assert told == ["first", "second"]
+
+def test_whoever_stops_waiting_lets_the_next_one_in() -> None:
+    memory = RequestMemory(4 * SMALLEST_BUFFER)
+    taken = memory.take(2 * SMALLEST_BUFFER)
+    assert taken is not None
+    served: list[str] = []
+
+    def large(buffer: bytearray) -> None:
+        served.append("large")
+
+    memory.wait(4 * SMALLEST_BUFFER, large)
+    memory.wait(1, lambda buffer: served.append("small"))
+    memory.stop_waiting(large)
+    assert served == ["small"]

@@ -11,26 +11,31 @@ import logging
 import struct
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from headrace.broker.guard import ProtocolError
 from headrace.broker.memory import RequestMemory
 from headrace.broker.reply import Outbox, Pending, Reply
+from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.broker.server import Server
 
 log = logging.getLogger("headrace.broker")
 
-SCRATCH = memoryview(bytearray(64 * 1024))
-"""Where bytes arrive while a connection has no large request under way. It can be shared, because
-the event loop fills it and hands it over in one step."""
+SCRATCH_BYTES = 64 * 1024
+"""Room for bytes that arrive while a connection has no large request under way. All connections of
+a server share it, because its event loop fills it and hands it over in one step."""
 
 MAX_UNANSWERED = 256
 """Requests of one connection that may be waiting for their replies."""
 
 WRITE_BUFFER = 128 * 1024
 """Bytes the transport holds for a client before it says that the client is slow."""
+
+LONGEST_REASON = 300
+"""Letters of a refusal that are logged; it may quote names that a hostile client made up."""
 
 _LENGTH = struct.Struct(">i")
 
@@ -46,10 +51,12 @@ class Connection(asyncio.BufferedProtocol):
         self._unanswered: deque[Pending] = deque()
         self._partial = b""
         self._buffer: bytearray | None = None
-        self._view = SCRATCH
+        self._scratch = server.scratch
+        self._view = self._scratch
         self._filled = 0
         self._wanted = 0
         self._reading = True
+        self._ending = False
         self._waits_for_memory = False
         self._closed = False
         self.client_host = ""
@@ -75,33 +82,26 @@ class Connection(asyncio.BufferedProtocol):
         for pending in self._unanswered:
             pending.abandon()
         self._unanswered.clear()
-        if self._waits_for_memory:
-            self._memory.stop_waiting(self._retry_memory)
+        self._memory.stop_waiting(self._granted)
         self._release_buffer()
         self._server.disconnected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: the shared scratch, or the rest of a large request."""
         if self._buffer is None:
-            return SCRATCH
+            return self._scratch
         return self._view[self._filled : self._wanted]
 
     def buffer_updated(self, count: int) -> None:
         """Bytes have arrived."""
         self.active_at = time.monotonic()
-        try:
-            if self._buffer is None:
-                self._accept(SCRATCH[:count])
-            else:
-                self._filled += count
-                if self._filled == self._wanted:
-                    self._handle(self._view[: self._wanted])
-                    self._release_buffer()
-        except ProtocolError as error:
-            self.refuse(str(error))
-        except Exception:
-            log.exception("closing the connection from %s after an error", self.client_host)
-            self.close()
+        if self._buffer is None:
+            self._guarded(self._accept, self._scratch[:count])
+            return
+        self._filled += count
+        if self._filled == self._wanted:
+            self._guarded(self._handle, self._view[: self._wanted])
+            self._release_buffer()
 
     def eof_received(self) -> bool:
         """The client has sent its last byte; nothing it is still owed can be of use to it."""
@@ -114,7 +114,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """The client has caught up."""
-        self._outbox.unblock()
+        self.active_at = time.monotonic()
+        try:
+            self._outbox.unblock()
+        except (HeadraceError, OSError) as error:
+            self._give_up(error)
+        self._regulate()
+
+    def end(self) -> None:
+        """Take no more requests; those under way are answered."""
+        self._ending = True
         self._regulate()
 
     def close(self) -> None:
@@ -127,19 +136,31 @@ class Connection(asyncio.BufferedProtocol):
 
     def refuse(self, reason: str) -> None:
         """Close the connection of a client that does not speak the protocol, with one log line."""
-        log.warning("closing the connection from %s: %s", self.client_host, reason)
+        shown = "".join(
+            letter if letter.isprintable() else "?" for letter in reason[:LONGEST_REASON]
+        )
+        log.warning("closing the connection from %s: %s", self.client_host, shown)
         self._server.metrics.refused_connections += 1
         self._transport.abort()
 
     @property
     def receiving(self) -> bool:
-        """Whether a large request has begun to arrive and holds memory."""
-        return self._buffer is not None
+        """Whether the rest of a request, which holds memory, is for the client to send."""
+        return self._buffer is not None and self._reading
 
     @property
     def waiting(self) -> bool:
-        """Whether a request is being answered, so that silence is not idleness."""
-        return bool(self._unanswered)
+        """Whether the client waits for the broker, so that silence is not idleness."""
+        return bool(self._unanswered) or self._waits_for_memory
+
+    def _guarded(self, step: Callable[[memoryview], None], data: memoryview) -> None:
+        try:
+            step(data)
+        except ProtocolError as error:
+            self.refuse(str(error))
+        except Exception:
+            log.exception("closing the connection from %s after an error", self.client_host)
+            self.close()
 
     def _accept(self, data: memoryview) -> None:
         """Handle the whole requests in freshly received bytes and keep the beginning of a next."""
@@ -147,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
             data = memoryview(bytearray(self._partial + data))
             self._partial = b""
         position, end = 0, len(data)
-        while end - position >= 4 and not self._closed:
+        while end - position >= 4 and self._reading:
             (size,) = _LENGTH.unpack_from(data, position)
             if not 0 < size <= self._server.max_request_bytes:
                 raise ProtocolError(
@@ -164,27 +185,31 @@ class Connection(asyncio.BufferedProtocol):
             self._partial = bytes(data[position:])
 
     def _begin_large(self, received: memoryview, size: int) -> None:
+        self._wanted = size
         buffer = self._memory.take(size)
-        if buffer is None:
-            self._partial = _LENGTH.pack(size) + received
-            self._waits_for_memory = True
-            self._memory.wait(self._retry_memory)
-            self._regulate()
+        if buffer is not None:
+            self._fill(buffer, received)
             return
+        self._partial = bytes(received)
+        self._waits_for_memory = True
+        self._memory.wait(size, self._granted)
+        self._regulate()
+
+    def _granted(self, buffer: bytearray) -> None:
+        self._fill(buffer, self._partial)
+        self._partial = b""
+        self._waits_for_memory = False
+        self._regulate()
+
+    def _fill(self, buffer: bytearray, received: memoryview | bytes) -> None:
         self._buffer = buffer
         self._view = memoryview(buffer)
         self._view[: len(received)] = received
         self._filled = len(received)
-        self._wanted = size
-
-    def _retry_memory(self) -> None:
-        self._waits_for_memory = False
-        self._accept(memoryview(b""))
-        self._regulate()
 
     def _release_buffer(self) -> None:
         if self._buffer is not None:
-            buffer, self._buffer, self._view = self._buffer, None, SCRATCH
+            buffer, self._buffer, self._view = self._buffer, None, self._scratch
             self._memory.give_back(buffer)
 
     def _handle(self, frame: memoryview) -> None:
@@ -195,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             answer.then(self._flush_answered)
             self._unanswered.append(answer)
         elif not self._unanswered:
-            self._outbox.send(answer)
+            self._send(answer)
             return
         else:
             known = Pending()
@@ -213,20 +238,45 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, reply: Reply) -> None:
         try:
             self._outbox.send(reply)
-        except OSError as error:
-            log.error("closing the connection from %s: %s", self.client_host, error)
-            self._transport.abort()
+        except (HeadraceError, OSError) as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Close a connection whose reply cannot be read from the disk; it may have begun."""
+        log.error("closing the connection from %s: %s", self.client_host, error)
+        self._outbox.clear()
+        self._reading = False
+        self._transport.abort()
 
     def _regulate(self) -> None:
         """Read from the client exactly while there is room for what it sends."""
-        wanted = not (
-            self._waits_for_memory
+        room = not (
+            self._ending
+            or self._waits_for_memory
             or self._outbox.blocked
             or len(self._unanswered) >= MAX_UNANSWERED
         )
-        if wanted != self._reading and not self._transport.is_closing():
-            self._reading = wanted
-            if wanted:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        if room == self._reading or self._transport.is_closing():
+            return
+        self._reading = room
+        if not room:
+            self._transport.pause_reading()
+        elif self._partial:
+            # Not from here: whoever made room has more to do than to start further requests.
+            self._server.core.loop.call_soon(self._take_up)
+        else:
+            self._read_on()
+
+    def _take_up(self) -> None:
+        """Start the requests that had arrived when the client was paused, then read on."""
+        if self._reading and not self._closed:
+            self._guarded(self._accept_more, memoryview(b""))
+
+    def _accept_more(self, data: memoryview) -> None:
+        self._accept(data)
+        if self._reading:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        self.active_at = time.monotonic()
+        self._transport.resume_reading()

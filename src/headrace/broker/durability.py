@@ -11,7 +11,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
-from headrace.log.errors import StorageFailed
+from headrace.log.errors import LogClosed, StorageFailed
 
 log = logging.getLogger("headrace.broker")
 
@@ -107,6 +107,9 @@ class GroupCommit:
                 flushed = target.flush()
             except StorageFailed as error:
                 failure = error
+            except LogClosed as error:
+                # The topic was deleted while its sync was waiting for a thread.
+                failure = StorageFailed(str(error))
             except Exception as error:
                 log.exception("sync failed")
                 failure = StorageFailed(f"sync failed: {error}")
@@ -116,7 +119,11 @@ class GroupCommit:
         if failure is None:
             target.advance(flushed)
         for waiter in self._served.pop(target):
-            waiter(failure)
+            try:
+                waiter(failure)
+            except Exception:
+                # The others are still to be told, and the next sync is still to begin.
+                log.exception("somebody could not be told about a sync")
         if target in self._waiting:
             self._begin(target)
             return

@@ -1,6 +1,7 @@
 """A broker inside a Python program: `with Broker() as broker: ...`."""
 
 import asyncio
+import os
 import shutil
 import tempfile
 import threading
@@ -34,6 +35,7 @@ class Broker:
         self._settings = {"listen": listen, **settings}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._process = 0
         self._stopping: asyncio.Event
         self._started = threading.Event()
         self._failure: BaseException | None = None
@@ -59,6 +61,7 @@ class Broker:
             raise HeadraceError("the broker is running already")
         if self._temporary:
             self._data = Path(tempfile.mkdtemp(prefix="headrace-"))
+        self._process = os.getpid()
         self._started.clear()
         thread = threading.Thread(target=self._run, name="headrace-broker", daemon=True)
         thread.start()
@@ -68,8 +71,11 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stop cleanly; more than once does no harm. The data can be opened again afterwards."""
-        if self._thread is None or self._loop is None:
+        """Stop cleanly; more than once does no harm. The data can be opened again afterwards.
+
+        In a forked child this does nothing: the broker runs in the parent.
+        """
+        if self._thread is None or self._loop is None or self._process != os.getpid():
             return
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()

@@ -8,8 +8,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from headrace.errors import HeadraceError
+
 PIECE = 256 * 1024
 """How much of a file is read at a time."""
+
+
+class FileEnded(HeadraceError):
+    """A log file has become shorter than it was: somebody else has changed it."""
 
 
 class FileRange(Protocol):
@@ -110,6 +116,8 @@ class Outbox:
                 self._write(part)
                 continue
             piece = part.read(self._position, min(PIECE, part.length - self._position))
+            if not piece:
+                raise FileEnded(f"a log file ends {part.length - self._position} bytes too early")
             self._position += len(piece)
             if self._position >= part.length:
                 parts.popleft()

@@ -6,7 +6,7 @@ import logging
 import socket
 import time
 
-from headrace.broker.connection import Connection
+from headrace.broker.connection import SCRATCH_BYTES, Connection
 from headrace.broker.core import BrokerCore
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.housekeeping import Housekeeping
@@ -21,8 +21,8 @@ BACKLOG = 1024
 STALLED_SECONDS = 30.0
 """A client that stops in the middle of a large request holds memory; it may do so this long."""
 
-WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
-"""Hosts that mean every interface, and that no client can connect to."""
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, not bound
+"""Hosts that mean every interface, and that no client can connect to; and hosts that it can."""
 
 GRACE_SECONDS = 2.0
 """How long clients may take to receive their last replies when the broker stops."""
@@ -42,6 +42,7 @@ class Server:
     def __init__(self, settings: BrokerSettings, *, clock: Clock | None = None) -> None:
         self.settings = settings
         self.max_request_bytes = settings.max_request_bytes
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.core = BrokerCore(settings, asyncio.get_running_loop(), clock=clock)
         self.metrics = self.core.metrics
         self.dispatch = Dispatcher(self.core).start
@@ -56,8 +57,7 @@ class Server:
     @property
     def address(self) -> str:
         """Where clients on this machine find the broker."""
-        host = "127.0.0.1" if self.host in WILDCARDS else self.host
-        return join_address(host, self.port)
+        return join_address(WILDCARDS.get(self.host, self.host), self.port)
 
     @property
     def monitor_address(self) -> str | None:
@@ -85,6 +85,9 @@ class Server:
         if self._monitor is not None:
             await self._monitor.stop()
         await self._housekeeping.stop()
+        for connection in tuple(self._connections):
+            # Otherwise busy producers would keep the disk busy, and this waiting, for ever.
+            connection.end()
         self.core.groups.close()
         await self.core.commits.drain()
         for connection in tuple(self._connections):
@@ -140,13 +143,14 @@ class Server:
             if connection.receiving and silent > STALLED_SECONDS:
                 connection.refuse(f"no byte of a request for {STALLED_SECONDS:g} s")
             elif silent > idle and not connection.waiting:
-                connection.close()
+                # Whoever has not taken in a byte for so long never will.
+                connection.abort()
 
     async def _listen(self) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         try:
             addresses = await loop.getaddrinfo(
-                self.host or None, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
             family, _, _, _, address = addresses[0]
             return await loop.create_server(
