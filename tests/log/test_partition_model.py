@@ -347,7 +347,7 @@ class RelaxedLogMachine(LogMachine):
 
 
 MODEST = settings(
-    max_examples=60,
+    max_examples=100,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import re
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -115,7 +114,7 @@ class DataDirectory:
         have been closed or abandoned.
         """
         path = self.partition_path(topic, partition)
-        ending = f".{uuid.uuid4().hex}{DELETED}"
+        ending = f".{os.urandom(8).hex()}{DELETED}"
         doomed = path.with_name(path.name[: MAX_FILE_NAME - len(ending)] + ending)
         self._disk.replace(path, doomed)
         self._disk.sync_directory(self.path)
@@ -206,7 +205,7 @@ def _identify(path: Path, disk: Disk) -> str:
 
 def _new_cluster_id() -> str:
     while True:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
         # A leading dash would look like an option on a command line.
         if not cluster_id.startswith("-"):
             return cluster_id
