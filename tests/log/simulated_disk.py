@@ -137,22 +137,16 @@ class SimulatedDisk:
 
     def open(self, path: Path) -> int:
         self._enter("open")
-        node = self._directory(path.parent).entries.get(path.name)
-        if node is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        assert isinstance(node, File)
-        return self._descriptor(node)
+        return self._descriptor(self._file(path))
 
     def create(self, path: Path) -> int:
         self._enter("create")
         directory = self._directory(path.parent)
-        node = directory.entries.get(path.name)
-        if node is None:
-            node = File()
-            directory.change(directory.entries | {path.name: node})
-        assert isinstance(node, File)
-        node.data.clear()
-        return self._descriptor(node)
+        if path.name not in directory.entries:
+            directory.change(directory.entries | {path.name: File()})
+        file = self._file(path)
+        file.data.clear()
+        return self._descriptor(file)
 
     def close(self, descriptor: int, /) -> None:
         del self._open[descriptor]
@@ -162,9 +156,7 @@ class SimulatedDisk:
         return len(self._open[descriptor].data)
 
     def size_of(self, path: Path) -> int:
-        node = self._directory(path.parent).entries[path.name]
-        assert isinstance(node, File)
-        return len(node.data)
+        return len(self._file(path).data)
 
     def pread(self, descriptor: int, count: int, position: int, /) -> bytes:
         self._enter("pread")
@@ -212,7 +204,7 @@ class SimulatedDisk:
         self._enter("replace")
         assert source.parent == target.parent
         directory = self._directory(source.parent)
-        moved = directory.entries[source.name]
+        moved = self._node(source)
         directory.change(_without(directory.entries, source.name) | {target.name: moved})
 
     def unlink(self, path: Path) -> None:
@@ -256,14 +248,26 @@ class SimulatedDisk:
         self._open[self._next_descriptor] = file
         return self._next_descriptor
 
-    def _directory(self, path: Path) -> Directory:
-        node: File | Directory | None = self._root
+    def _node(self, path: Path) -> File | Directory:
+        node: File | Directory = self._root
         for name in path.parts[1:]:
-            assert isinstance(node, Directory)
-            node = node.entries.get(name)
-        if node is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        assert isinstance(node, Directory)
+            if not isinstance(node, Directory):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+            if name not in node.entries:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            node = node.entries[name]
+        return node
+
+    def _directory(self, path: Path) -> Directory:
+        node = self._node(path)
+        if not isinstance(node, Directory):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        return node
+
+    def _file(self, path: Path) -> File:
+        node = self._node(path)
+        if not isinstance(node, File):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         return node
 
 

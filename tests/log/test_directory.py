@@ -17,6 +17,8 @@ from headrace.log.errors import (
     DirectoryUnusable,
     InvalidName,
     LogClosed,
+    StorageFailed,
+    StorageFull,
     UnsupportedFormat,
 )
 from headrace.log.framing import FileFormat, write_framed
@@ -89,6 +91,14 @@ def test_a_directory_that_cannot_be_written_is_refused() -> None:
         DataDirectory.open(PATH, disk=disk)
 
 
+def test_a_full_disk_is_no_place_for_a_new_directory() -> None:
+    disk = SimulatedDisk()
+    with disk.full(room=10), pytest.raises(StorageFull, match="free some space"):
+        DataDirectory.open(PATH, disk=disk)
+    assert disk.open_descriptors == 0
+    DataDirectory.open(PATH, disk=disk).close()
+
+
 def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     with pytest.raises(DirectoryUnusable, match="contains 'letters' but is not a Headrace data"):
@@ -117,9 +127,10 @@ def test_a_directory_of_another_version_is_refused_and_not_locked() -> None:
 def test_a_new_directory_survives_a_power_loss() -> None:
     for seed in range(20):
         disk = SimulatedDisk()
-        cluster_id = DataDirectory.open(PATH, disk=disk).cluster_id
+        path = PATH / "deep" / "down"
+        cluster_id = DataDirectory.open(path, disk=disk).cluster_id
         survivor = disk.after_power_loss(Random(seed))
-        assert DataDirectory.open(PATH, disk=survivor).cluster_id == cluster_id
+        assert DataDirectory.open(path, disk=survivor).cluster_id == cluster_id
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../etc", "naïve", "a" * 250, "a\0b"])
@@ -166,6 +177,26 @@ def test_an_interrupted_deletion_is_finished_by_the_next_open(tmp_path: Path) ->
         doomed = directory.delete_partition("orders", 0)
     DataDirectory.open(tmp_path).close()
     assert not doomed.path.exists()
+
+
+def test_a_deletion_that_cannot_be_finished_does_not_keep_the_directory_shut(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimulatedDisk()
+    with DataDirectory.open(PATH, disk=disk) as directory:
+        path = directory.partition_path("orders", 0)
+        with pytest.raises(StorageFailed, match="cannot delete"):
+            directory.delete_partition("orders", 0)
+        disk.make_directory(path)
+        disk.close(disk.create(path / "checkpoint"))
+        doomed = directory.delete_partition("orders", 0)
+        with disk.failing("unlink"), pytest.raises(StorageFailed, match="cannot remove"):
+            doomed.remove()
+    with disk.failing("unlink"):
+        DataDirectory.open(PATH, disk=disk).close()
+    assert "a deleted partition still takes up space" in caplog.text
+    DataDirectory.open(PATH, disk=disk).close()
+    assert disk.names(PATH) == [".lock", META]
 
 
 def test_journals_live_in_the_directory(tmp_path: Path) -> None:

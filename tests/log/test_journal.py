@@ -165,6 +165,16 @@ def test_a_failed_write_that_cannot_be_undone_stops_the_journal() -> None:
     journal.close()
 
 
+def test_a_disk_that_refuses_to_open_is_an_error() -> None:
+    disk = new_disk()
+    with disk.full(), pytest.raises(StorageFull):
+        Journal.open(PATH, disk=disk)
+    for operation in ("open", "pread", "sync"):
+        with disk.failing(operation), pytest.raises(StorageFailed):
+            Journal.open(PATH, disk=disk)
+    assert disk.open_descriptors == 0
+
+
 def test_a_closed_journal_says_so() -> None:
     journal = Journal.open(PATH, disk=new_disk())
     journal.close()

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.clock import ManualClock
 from headrace.log import LogSettings, PartitionLog
-from headrace.log.errors import LogClosed, OffsetOutOfRange, StorageFull
+from headrace.log.errors import LogClosed, OffsetOutOfRange, StorageFailed, StorageFull
 from headrace.log.producers import EXPIRY_MS
 from tests.log.batches import (
     DIRECTORY,
@@ -243,6 +243,17 @@ def test_deleting_on_a_full_disk_says_so_and_works_when_repeated(
         log.enforce_retention().remove()
         assert log.delete_records(9) == 9
     assert open_log(disk.after_kill(), log.settings).start_offset == 9
+
+
+def test_a_disk_that_keeps_its_files_is_reported(disk: SimulatedDisk, clock: ManualClock) -> None:
+    log = make_log(disk, clock, retention_ms=60_000)
+    clock.advance(64)
+    retired = log.enforce_retention()
+    with disk.failing("unlink"), pytest.raises(StorageFailed, match="cannot remove"):
+        retired.remove()
+    log.close()
+    log = open_log(disk, log.settings, clock=clock)
+    assert segments(disk) == [4, 8]
 
 
 def test_nothing_to_remove_is_false_and_harmless(disk: SimulatedDisk, clock: ManualClock) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import logging
 import os
 import re
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from headrace.log.errors import (
     DirectoryUnusable,
     InvalidName,
     LogClosed,
+    StorageError,
+    storage_error,
 )
 from headrace.log.framing import FileFormat, read_framed, write_framed
 from headrace.log.journal import Journal
@@ -35,6 +38,9 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _JOURNAL: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _PARTITION: Final = re.compile(rf"({_TOPIC.pattern})-(0|[1-9][0-9]{{0,9}})")
 _FOREIGN_BUT_HARMLESS: Final = frozenset({"lost+found"})
+
+
+logger = logging.getLogger(__name__)
 
 
 class PartitionDirectory(NamedTuple):
@@ -68,7 +74,7 @@ class DataDirectory:
         """
         path = path.absolute()
         try:
-            disk.make_directory(path)
+            _make_directories(path, disk)
             lock = _take_lock(path, disk)
         except (FileExistsError, NotADirectoryError) as error:
             raise DirectoryUnusable(
@@ -82,6 +88,9 @@ class DataDirectory:
         try:
             directory = cls(path, disk, lock, _identify(path, disk))
             directory._finish_deletions()
+        except OSError as error:
+            disk.close(lock)
+            raise storage_error(error, path, "open the data directory") from error
         except BaseException:
             disk.close(lock)
             raise
@@ -111,13 +120,16 @@ class DataDirectory:
         """Take a partition's directory away; its files go with the result's `remove`.
 
         The name is free at once, even if the process ends before the files are gone. The log must
-        have been closed or abandoned.
+        have been closed or abandoned. Raises `StorageError` if the disk refuses.
         """
         path = self.partition_path(topic, partition)
         ending = f".{os.urandom(8).hex()}{DELETED}"
         doomed = path.with_name(path.name[: MAX_FILE_NAME - len(ending)] + ending)
-        self._disk.replace(path, doomed)
-        self._disk.sync_directory(self.path)
+        try:
+            self._disk.replace(path, doomed)
+            self._disk.sync_directory(self.path)
+        except OSError as error:
+            raise storage_error(error, path, "delete") from error
         return DoomedDirectory(doomed, self._disk)
 
     def journal(self, name: str) -> Journal:
@@ -153,7 +165,20 @@ class DataDirectory:
     def _finish_deletions(self) -> None:
         for name in self._disk.names(self.path):
             if name.endswith(DELETED):
-                DoomedDirectory(self.path / name, self._disk).remove()
+                try:
+                    DoomedDirectory(self.path / name, self._disk).remove()
+                except StorageError as error:
+                    logger.warning("a deleted partition still takes up space: %s", str(error))
+
+
+def _make_directories(path: Path, disk: Disk) -> None:
+    """Make a directory and those above it, each safe from a power loss, unless they are there."""
+    try:
+        disk.names(path)
+    except FileNotFoundError:
+        _make_directories(path.parent, disk)
+        disk.make_directory(path)
+        disk.sync_directory(path.parent)
 
 
 def _take_lock(path: Path, disk: Disk) -> int:
@@ -199,7 +224,6 @@ def _identify(path: Path, disk: Disk) -> str:
         )
     cluster_id = _new_cluster_id()
     write_framed(disk, path / META, META_FORMAT, [json.dumps({"cluster_id": cluster_id}).encode()])
-    disk.sync_directory(path.parent)
     return cluster_id
 
 

@@ -56,20 +56,12 @@ class Journal:
         """Open a journal, or begin one; cut off what a crash left incomplete.
 
         Raises `UnsupportedFormat` or `CorruptFile` if the file does not begin like a journal, and
-        leaves it alone then.
+        leaves it alone then; `StorageError` if the disk refuses.
         """
         try:
-            descriptor = disk.open(path)
-        except FileNotFoundError:
-            write_framed(disk, path, JOURNAL_FORMAT, ())
-            descriptor = disk.open(path)
-        try:
-            journal = cls(path, disk, descriptor)
-            journal._recover()
-        except BaseException:
-            disk.close(descriptor)
-            raise
-        return journal
+            return cls._open(path, disk)
+        except OSError as error:
+            raise storage_error(error, path, "open") from error
 
     def entries(self) -> Iterator[bytes]:
         """Read all entries from the file, oldest first."""
@@ -152,6 +144,21 @@ class Journal:
     ) -> None:
         """Close it."""
         self.close()
+
+    @classmethod
+    def _open(cls, path: Path, disk: Disk) -> Self:
+        try:
+            descriptor = disk.open(path)
+        except FileNotFoundError:
+            write_framed(disk, path, JOURNAL_FORMAT, ())
+            descriptor = disk.open(path)
+        try:
+            journal = cls(path, disk, descriptor)
+            journal._recover()
+        except BaseException:
+            disk.close(descriptor)
+            raise
+        return journal
 
     def _opened(self) -> int:
         if self._descriptor is None:

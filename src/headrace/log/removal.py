@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.log.disk import Disk
-from headrace.log.errors import StorageFull
+from headrace.log.errors import StorageFull, storage_error
 
 DELETED: Final = ".deleted"
 """Ends the name of a directory that is on its way out."""
@@ -25,10 +25,16 @@ class DoomedDirectory:
     disk: Disk
 
     def remove(self) -> None:
-        """Remove its files, then the directory; from any thread."""
-        for name in self.disk.names(self.path):
-            self.disk.unlink(self.path / name)
-        self.disk.remove_directory(self.path)
+        """Remove its files, then the directory; from any thread.
+
+        Raises `StorageFailed` if the disk refuses; opening the data directory tries again.
+        """
+        try:
+            for name in self.disk.names(self.path):
+                self.disk.unlink(self.path / name)
+            self.disk.remove_directory(self.path)
+        except OSError as error:
+            raise storage_error(error, self.path, "remove") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,8 @@ class Retired:
 
         The log's new start is made durable first: were only some of the files gone after a power
         loss, the others would otherwise come back with a hole among them. If the log was abandoned
-        meanwhile, the files are left to whoever opens or deletes it.
+        meanwhile, the files are left to whoever opens or deletes it. Raises `StorageFailed` if the
+        disk refuses; opening the log tries again.
         """
         remaining = deque(self.files)
         while remaining:
@@ -67,6 +74,12 @@ class Retired:
                 return
             except StorageFull:
                 # There is no other way to get the room for a note of what is gone.
-                self.disk.unlink(remaining.popleft())
+                self._unlink(remaining.popleft())
         for path in remaining:
+            self._unlink(path)
+
+    def _unlink(self, path: Path) -> None:
+        try:
             self.disk.unlink(path)
+        except OSError as error:
+            raise storage_error(error, path, "remove") from error
