@@ -163,7 +163,7 @@ def test_a_consumer_that_wants_no_reset_is_told_so(cluster: Cluster, topic: str)
 def test_seeking_moves_back_and_forth(cluster: Cluster, topic: str):
     sent = [str(number).encode() for number in range(100)]
     send(cluster, topic, sent, config={"compression.type": "zstd"})
-    with reader(cluster, topic, enable_partition_eof=True) as moving:
+    with reader(cluster, topic, enable_partition_eof=True, fetch_wait_max_ms=50) as moving:
         assert read_values(moving, 10) == sent[:10]
         for offset in (90, 5, 55, 0, 99):
             moving.seek(TopicPartition(topic, 0, offset))
