@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from headrace.broker.core import BrokerCore
+from headrace.broker.partition import Partition
 from headrace.log import Flush
 from headrace.log.errors import LogError
 
@@ -53,24 +54,46 @@ class Housekeeping:
                 self._core.commits.request(partition)
 
     async def _checkpoint(self) -> None:
-        loop = self._core.loop
         for partition in list(self._core.partitions()):
-            if not partition.retired:
-                await loop.run_in_executor(None, partition.log.checkpoint)
+            await self._attempt(partition, self._checkpoint_one)
+
+    async def _checkpoint_one(self, partition: Partition) -> None:
+        await self._core.loop.run_in_executor(None, partition.log.checkpoint)
 
     async def _retain(self) -> None:
-        loop = self._core.loop
         for partition in list(self._core.partitions()):
-            if partition.retired:
-                continue
-            partition.log.roll_if_due()
-            retired = partition.log.enforce_retention()
-            if retired:
-                self._core.metrics.retired_bytes += retired.bytes
-                await loop.run_in_executor(None, retired.remove)
+            # Retention first: where the disk is full, it makes the room that a new segment needs.
+            await self._attempt(partition, self._retain_one)
+            await self._attempt(partition, self._roll_one)
         await self.remove_deleted()
         self._core.topics.compact_if_due()
         self._core.producer_ids.compact_if_due()
+
+    async def _retain_one(self, partition: Partition) -> None:
+        retired = partition.log.enforce_retention()
+        if retired:
+            self._core.metrics.retired_bytes += retired.bytes
+            await self._core.loop.run_in_executor(None, retired.remove)
+
+    async def _roll_one(self, partition: Partition) -> None:
+        partition.log.roll_if_due()
+
+    async def _attempt(
+        self, partition: Partition, chore: Callable[[Partition], Awaitable[None]]
+    ) -> None:
+        """Do something for one partition; what goes wrong there is no reason to skip the others."""
+        if partition.retired:
+            return
+        try:
+            await chore(partition)
+        except (LogError, OSError) as error:
+            if not partition.retired:
+                log.error(
+                    "housekeeping of %s-%d failed and is tried again later: %s",
+                    partition.topic,
+                    partition.index,
+                    error,
+                )
 
     async def remove_deleted(self) -> None:
         """Unlink the files of deleted topics."""

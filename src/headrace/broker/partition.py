@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.log import Append, Flush, PartitionLog
+from headrace.log import Append, Flush, LogSettings, PartitionLog
 from headrace.records import BatchHeader
 
 if TYPE_CHECKING:
@@ -77,6 +77,13 @@ class Partition:
             waiter(None)
         return appended
 
+    def reconfigure(self, settings: LogSettings) -> None:
+        """Behave differently from now on; readers are woken if that shows them more."""
+        before = self.log.high_watermark
+        self.log.reconfigure(settings)
+        if self.log.high_watermark > before:
+            self._announce_synced()
+
     def flush(self) -> int:
         """Sync the log; called from the sync threads."""
         self.dirty = False
@@ -85,8 +92,7 @@ class Partition:
     def advance(self, flushed: int) -> None:
         """Take note that the log is durable up to an offset."""
         if self.log.advance(flushed):
-            size, self._unannounced = self._unannounced, 0
-            self._announce(size)
+            self._announce_synced()
 
     def watch(self, wake: Wake) -> None:
         """Be told about every growth of what can be read."""
@@ -100,6 +106,10 @@ class Partition:
         """The topic is deleted: wake everybody, so that they find out."""
         self.retired = True
         self._announce(0)
+
+    def _announce_synced(self) -> None:
+        size, self._unannounced = self._unannounced, 0
+        self._announce(size)
 
     def _announce(self, size: int) -> None:
         for wake in tuple(self._wakes):

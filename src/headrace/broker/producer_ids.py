@@ -21,8 +21,9 @@ class ProducerIds:
     def allocate(self) -> int:
         """A new id; to be used once the journal is durable."""
         if self._next == self._reserved:
-            self._reserved += BLOCK
-            self.journal.append(orjson.dumps({"version": 1, "reserved": self._reserved}))
+            reserved = self._reserved + BLOCK
+            self.journal.append(orjson.dumps({"version": 1, "reserved": reserved}))
+            self._reserved = reserved
         allocated = self._next
         self._next += 1
         return allocated

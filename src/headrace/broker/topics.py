@@ -88,7 +88,7 @@ class Topic:
         self.max_message_bytes = int(values["max.message.bytes"])
         self.min_insync_replicas = int(values["min.insync.replicas"])
         for partition in self.partitions:
-            partition.log.reconfigure(log_settings(values))
+            partition.reconfigure(log_settings(values))
 
     def check_time(self, max_timestamp: int, clock: Clock) -> int | None:
         """The time to stamp a batch with, if the topic does that; refuses times too far ahead."""
@@ -189,7 +189,13 @@ class Catalogue:
         for partition in topic.partitions:
             partition.retire()
             partition.log.abandon()
-            self.removals.append(self._directory.delete_partition(topic.name, partition.index))
+            try:
+                removal = self._directory.delete_partition(topic.name, partition.index)
+            except OSError as error:
+                # The journal says that it is gone, so the next start removes it.
+                log.error("cannot remove %s-%d yet: %s", topic.name, partition.index, error)
+            else:
+                self.removals.append(removal)
         log.info("deleted topic %s", topic.name)
 
     def grow(self, topic: Topic, partitions: int) -> None:

@@ -4,7 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.handlers.topics import SOURCE_DEFAULT, SOURCE_TOPIC, error_code
+from headrace.broker.handlers.topics import (
+    SOURCE_DEFAULT,
+    SOURCE_TOPIC,
+    error_code,
+    journal_failure,
+)
 from headrace.broker.protocol import Call, get
 from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType, InvalidConfig
 from headrace.broker.topics import Topic, TopicError
@@ -97,16 +102,30 @@ async def alter_configs(core: "BrokerCore", request: Any, call: Call) -> Any:
     results = []
     for resource in request.resources:
         configs = {config.name: config.value for config in resource.configs}
-        results.append(_alter(core, resource, configs, request, call))
-    await core.journaled(core.topics.journal)
-    return call.reply.AlterConfigsResponse(responses=tuple(results))
+        results.append((resource, _alter(core, resource, configs, request)))
+    return call.reply.AlterConfigsResponse(responses=await _altered(core, results, call))
 
 
 async def incremental_alter_configs(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Change single keys of topics."""
-    results = [_alter(core, resource, None, request, call) for resource in request.resources]
-    await core.journaled(core.topics.journal)
-    return call.reply.IncrementalAlterConfigsResponse(responses=tuple(results))
+    results = [(resource, _alter(core, resource, None, request)) for resource in request.resources]
+    return call.reply.IncrementalAlterConfigsResponse(responses=await _altered(core, results, call))
+
+
+async def _altered(
+    core: "BrokerCore", results: list[tuple[Any, Exception | None]], call: Call
+) -> tuple[Any, ...]:
+    """What came of each resource, once the changes are safe."""
+    failure = await journal_failure(core)
+    return tuple(
+        call.reply.AlterConfigsResourceResponse(
+            error_code=error_code(error) if error else ErrorCode.none,
+            error_message=str(error) if error else None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, error in ((resource, failure or error) for resource, error in results)
+    )
 
 
 def _alter(
@@ -114,21 +133,15 @@ def _alter(
     resource: Any,
     replacement: dict[str, str | None] | None,
     request: Any,
-    call: Call,
-) -> Any:
-    code, message = ErrorCode.none, ""
+) -> Exception | None:
+    """Change one resource's configuration, or say why not."""
     try:
         topic = _alterable(core, resource)
         configs = _changed(topic, resource.configs) if replacement is None else replacement
         core.topics.configure(topic, configs, validate_only=request.validate_only)
     except (TopicError, InvalidConfig, LogError) as error:
-        code, message = error_code(error), str(error)
-    return call.reply.AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message or None,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+        return error
+    return None
 
 
 def _alterable(core: "BrokerCore", resource: Any) -> Topic:

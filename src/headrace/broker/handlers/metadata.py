@@ -4,14 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.handlers.topics import journal_failure
 from headrace.broker.protocol import Call, get
 from headrace.broker.topics import NODE_ID, Topic, TopicError
+from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
 
 FIRST_NULLABLE_TOPICS = 1
 """Before this version an empty list of topics meant all of them."""
+
+FIRST_TOPIC_IDS = 12
+"""Before this version a topic without a name cannot be asked for, whatever the schema says."""
 
 
 async def metadata(core: "BrokerCore", request: Any, call: Call) -> Any:
@@ -24,9 +29,13 @@ async def metadata(core: "BrokerCore", request: Any, call: Call) -> Any:
             request, "allow_auto_topic_creation", True
         )
         before = len(core.topics)
-        topics = [_find(core, one, call, create=create) for one in wanted]
-        if len(core.topics) != before:
-            await core.journaled(core.topics.journal)
+        # A topic that is named a thousand times is described once, as Apache Kafka does.
+        topics = [_find(core, one, call, create=create) for one in dict.fromkeys(wanted)]
+        if len(core.topics) != before and await journal_failure(core) is not None:
+            topics = [
+                _missing(call, one.name, get(one, "topic_id"), ErrorCode.leader_not_available)
+                for one in topics
+            ]
     host, port = call.address
     return call.reply.MetadataResponse(
         brokers=(call.reply.MetadataResponseBroker(node_id=core.node_id, host=host, port=port),),
@@ -39,6 +48,8 @@ async def metadata(core: "BrokerCore", request: Any, call: Call) -> Any:
 
 def _find(core: "BrokerCore", wanted: Any, call: Call, *, create: bool) -> Any:
     topic_id = get(wanted, "topic_id")
+    if wanted.name is None and call.version < FIRST_TOPIC_IDS:
+        return _missing(call, "", None, ErrorCode.invalid_request)
     if wanted.name is None:
         topic = core.topics.by_id(topic_id)
         if topic is None:
@@ -50,6 +61,9 @@ def _find(core: "BrokerCore", wanted: Any, call: Call, *, create: bool) -> Any:
             topic = core.topics.create(wanted.name, core.settings.partitions, {})
         except TopicError as error:
             return _missing(call, wanted.name, None, error.code)
+        except LogError:
+            # Clients ask again, and there may be room by then.
+            return _missing(call, wanted.name, None, ErrorCode.leader_not_available)
     if topic is None:
         return _missing(call, wanted.name, None, ErrorCode.unknown_topic_or_partition)
     return _described(topic, call)
@@ -103,7 +117,7 @@ def describe_topic_partitions(core: "BrokerCore", request: Any, call: Call) -> A
             following = call.reply.Cursor(topic_name=name, partition_index=0)
             break
         topic = core.topics.get(name)
-        first = cursor.partition_index if cursor and name == cursor.topic_name else 0
+        first = max(cursor.partition_index, 0) if cursor and name == cursor.topic_name else 0
         count = 0 if topic is None else max(0, min(room, len(topic.partitions) - first))
         described.append(
             call.reply.DescribeTopicPartitionsResponseTopic(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headrace.broker.protocol import Call, get
+from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
@@ -22,8 +23,12 @@ async def init_producer_id(core: "BrokerCore", request: Any, call: Call) -> Any:
     epoch = get(request, "producer_epoch", NO_PRODUCER)
     if producer_id >= 0 and 0 <= epoch < MAX_EPOCH:
         return _reply(call, ErrorCode.none, producer_id, epoch + 1)
-    allocated = core.producer_ids.allocate()
-    await core.journaled(core.producer_ids.journal)
+    try:
+        allocated = core.producer_ids.allocate()
+        await core.journaled(core.producer_ids.journal)
+    except LogError:
+        # The one code that every client takes as a reason to ask again later.
+        return _reply(call, ErrorCode.coordinator_not_available, NO_PRODUCER, NO_PRODUCER)
     return _reply(call, ErrorCode.none, allocated, 0)
 
 

@@ -1,5 +1,6 @@
 """CreateTopics, DeleteTopics and CreatePartitions."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -21,10 +22,10 @@ SOURCE_DEFAULT = 5
 
 async def create_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Make topics; each succeeds or fails by itself."""
-    names = [wanted.name for wanted in request.topics]
+    names = Counter(wanted.name for wanted in request.topics)
     results = []
     for wanted in request.topics:
-        if names.count(wanted.name) > 1:
+        if names[wanted.name] > 1:
             error = TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
             results.append(_create_failed(wanted.name, error, call))
             continue
@@ -32,7 +33,8 @@ async def create_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
             results.append(_create(core, wanted, call, validate_only=request.validate_only))
         except (TopicError, InvalidConfig, LogError) as error:
             results.append(_create_failed(wanted.name, error, call))
-    await core.journaled(core.topics.journal)
+    if (failure := await journal_failure(core)) is not None:
+        results = [_create_failed(wanted.name, failure, call) for wanted in request.topics]
     return call.reply.CreateTopicsResponse(topics=tuple(results))
 
 
@@ -118,44 +120,56 @@ async def delete_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
         keys = [(name, None) for name in request.topic_names]
     else:
         keys = [(state.name, state.topic_id) for state in wanted]
-    results = []
+    outcomes = []
     for name, topic_id in keys:
         topic = core.topics.by_id(topic_id) if name is None else core.topics.get(name)
-        code = ErrorCode.none
+        code, message = ErrorCode.none, ""
         if topic is None:
             code = (
                 ErrorCode.unknown_topic_id if name is None else ErrorCode.unknown_topic_or_partition
             )
+            message = "This server does not host this topic."
         else:
-            core.delete_topic(topic)
-        results.append(
+            try:
+                core.delete_topic(topic)
+            except LogError as error:
+                code, message = error_code(error), str(error)
+        found = (name, topic_id) if topic is None else (topic.name, topic.id)
+        outcomes.append((*found, code, message))
+    if (failure := await journal_failure(core)) is not None:
+        told = error_code(failure), str(failure)
+        outcomes = [(name, topic_id, *told) for name, topic_id, *_ in outcomes]
+    return call.reply.DeleteTopicsResponse(
+        responses=tuple(
             call.reply.DeletableTopicResult(
-                name=topic.name if topic else name,
-                topic_id=topic.id if topic else topic_id,
-                error_code=code,
-                error_message=None if topic else "This server does not host this topic.",
+                name=name, topic_id=topic_id, error_code=code, error_message=message or None
             )
+            for name, topic_id, code, message in outcomes
         )
-    await core.journaled(core.topics.journal)
-    return call.reply.DeleteTopicsResponse(responses=tuple(results))
+    )
 
 
 async def create_partitions(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Give topics more partitions."""
-    results = []
+    outcomes = []
     for wanted in request.topics:
         code, message = ErrorCode.none, ""
         try:
             _grow(core, wanted, validate_only=request.validate_only)
         except (TopicError, LogError) as error:
             code, message = error_code(error), str(error)
-        results.append(
+        outcomes.append((wanted.name, code, message))
+    if (failure := await journal_failure(core)) is not None:
+        told = error_code(failure), str(failure)
+        outcomes = [(name, *told) for name, *_ in outcomes]
+    return call.reply.CreatePartitionsResponse(
+        results=tuple(
             call.reply.CreatePartitionsTopicResult(
-                name=wanted.name, error_code=code, error_message=message or None
+                name=name, error_code=code, error_message=message or None
             )
+            for name, code, message in outcomes
         )
-    await core.journaled(core.topics.journal)
-    return call.reply.CreatePartitionsResponse(results=tuple(results))
+    )
 
 
 def _grow(core: "BrokerCore", wanted: Any, *, validate_only: bool) -> None:
@@ -174,6 +188,15 @@ def _grow(core: "BrokerCore", wanted: Any, *, validate_only: bool) -> None:
         _check_assignments(core, [assignment.broker_ids for assignment in wanted.assignments])
     if not validate_only:
         core.topics.grow(topic, wanted.count)
+
+
+async def journal_failure(core: "BrokerCore") -> LogError | None:
+    """Wait until all changes of topics are safe; what the disk said if they are not."""
+    try:
+        await core.journaled(core.topics.journal)
+    except LogError as error:
+        return error
+    return None
 
 
 def error_code(error: Exception) -> ErrorCode:
