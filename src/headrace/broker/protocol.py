@@ -20,6 +20,9 @@ from kio.static.constants import EntityType
 
 from headrace.broker.guard import ProtocolError, guard, skip_tagged_fields
 
+LONGEST_MESSAGE = 1_000
+"""Letters of an error message; it may quote a name that is as long as a string can be."""
+
 NOT_THROTTLED = datetime.timedelta(0)
 """The throttle time of every reply: Headrace slows clients through TCP, not by asking them."""
 
@@ -50,6 +53,8 @@ class ReplySchema:
         def build(**fields: object) -> object:
             if throttled:
                 fields["throttle_time"] = NOT_THROTTLED
+            if type(message := fields.get("error_message")) is str:
+                fields["error_message"] = message[:LONGEST_MESSAGE]
             return entity(**{key: value for key, value in fields.items() if key in known})
 
         setattr(self, name, build)

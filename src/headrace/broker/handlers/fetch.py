@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
     from headrace.broker.partition import Partition
 
+MOST_BYTES = 55 << 20
+"""The largest reply, whatever a client asks for: Apache Kafka's own `fetch.max.bytes`."""
+
 FULL_FETCH_EPOCHS = (-1, 0)
 """Session epochs that name every partition; any other refers to a session we never grant."""
 
@@ -64,7 +67,7 @@ class Fetch:
     def collect(self) -> list[TopicReply]:
         """What can be read now; `enough` tells whether that is worth a reply."""
         request = self._request
-        remaining = request.max_bytes
+        remaining = min(request.max_bytes, MOST_BYTES)
         found = 0
         failed = False
         by_id = self._call.version >= wire.FIRST_TOPIC_IDS
@@ -80,7 +83,7 @@ class Fetch:
                 if topic is None or not 0 <= index < len(topic.partitions):
                     code = (
                         ErrorCode.unknown_topic_id
-                        if by_id
+                        if by_id and topic is None
                         else ErrorCode.unknown_topic_or_partition
                     )
                     replies.append(PartitionReply(index, code))

@@ -143,8 +143,13 @@ def _append(
     acknowledgement: Acknowledgement,
     results: list[PartitionResult],
 ) -> PartitionResult:
-    if topic is None or not 0 <= data.partition < len(topic.partitions):
-        raise _unknown(key, data.partition, call.version)
+    if topic is None:
+        raise _unknown(key, call.version)
+    if not 0 <= data.partition < len(topic.partitions):
+        raise Rejected(
+            ErrorCode.unknown_topic_or_partition,
+            f"{topic.name} has {len(topic.partitions)} partitions, and none is {data.partition}",
+        )
     batch = data.records
     if not batch:
         raise Rejected(ErrorCode.invalid_record, "there is no record batch")
@@ -202,7 +207,8 @@ def error_code(error: HeadraceError) -> ErrorCode:
     return ErrorCode.unknown_server_error
 
 
-def _unknown(key: object, index: int, version: int) -> Rejected:
+def _unknown(key: object, version: int) -> Rejected:
     if version >= wire.FIRST_TOPIC_IDS:
         return Rejected(ErrorCode.unknown_topic_id, f"there is no topic with id {key}")
-    return Rejected(ErrorCode.unknown_topic_or_partition, f"there is no partition {key}-{index}")
+    # What is no topic's name may be of any length, and would come back in full.
+    return Rejected(ErrorCode.unknown_topic_or_partition, f"there is no topic {str(key)[:249]}")
