@@ -33,6 +33,12 @@ class BrokerProcess:
         """What the broker has logged, over all its lives."""
         return self._log.read_text()
 
+    @property
+    def pid(self) -> int:
+        """The running process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start and wait for the ready line."""
         with self._log.open("a") as errors:

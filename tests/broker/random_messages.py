@@ -7,6 +7,7 @@ import random
 import types
 import typing
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kio.index import load_entity_module
@@ -15,6 +16,9 @@ from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 _INTEGERS = {"int8": 7, "int16": 15, "uint16": 15, "int32": 31, "uint32": 31, "int64": 63}
+
+Choices = Mapping[str, Sequence[Any]]
+"""Values to choose from, by the name of a field or by its type in the protocol."""
 
 
 def request_class(api: str, version: int) -> Any:
@@ -27,10 +31,13 @@ def request_class(api: str, version: int) -> Any:
     )
 
 
-def random_entity(entity: Any, source: random.Random) -> Any:
-    """An instance with random values in every field."""
+def random_entity(entity: Any, source: random.Random, choices: Choices | None = None) -> Any:
+    """An instance with random values in every field, or with those there is a choice of."""
     return entity(
-        **{field.name: _value(field, field.type, source) for field in dataclasses.fields(entity)}
+        **{
+            field.name: _value(field, field.type, source, choices or {})
+            for field in dataclasses.fields(entity)
+        }
     )
 
 
@@ -41,20 +48,22 @@ def encoded(instance: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _value(field: Any, declared: Any, source: random.Random) -> Any:
+def _value(field: Any, declared: Any, source: random.Random, choices: Choices) -> Any:
     if isinstance(declared, types.UnionType):
         inner = next(part for part in typing.get_args(declared) if part is not type(None))
         kind = field.metadata.get("kafka_type")
         # kio writes a null uuid as zeros, but other nulls only where the schema allows them.
         if kind != "records" and source.random() < 0.2:
             return None
-        return _value(field, inner, source)
+        return _value(field, inner, source, choices)
     if typing.get_origin(declared) is tuple:
         inner = typing.get_args(declared)[0]
-        return tuple(_value(field, inner, source) for _ in range(source.randrange(4)))
+        return tuple(_value(field, inner, source, choices) for _ in range(source.randrange(4)))
     if dataclasses.is_dataclass(declared):
-        return random_entity(declared, source)
-    return _primitive(field.metadata["kafka_type"], source)
+        return random_entity(declared, source, choices)
+    kind = field.metadata["kafka_type"]
+    chosen = choices.get(field.name) or choices.get(kind)
+    return _primitive(kind, source) if chosen is None else source.choice(chosen)
 
 
 def _primitive(kind: str, source: random.Random) -> Any:
