@@ -76,6 +76,20 @@ def test_deleted_records_are_not_found() -> None:
     assert log.offset_for_time(0) is None
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_log_that_begins_inside_a_batch_finds_what_is_left_of_it(codec: Codec) -> None:
+    log = open_log(new_disk())
+    records = [Record(b"key", b"value", NOW + number) for number in (5, 1, 9, 3)]
+    append(log, build_batch(records, timestamp=NOW, codec=codec))
+    log.advance(log.flush())
+    log.delete_records(1)
+    assert log.offset_for_time(NOW) == (1, NOW + 1)
+    assert log.offset_for_time(NOW + 4) == (2, NOW + 9)
+    log.delete_records(3)
+    assert log.offset_for_time(NOW + 4) is None
+    assert log.max_timestamp() == (3, NOW + 9)
+
+
 def test_a_closed_log_finds_nothing() -> None:
     log = open_log(new_disk())
     log.close()

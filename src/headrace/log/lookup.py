@@ -19,9 +19,7 @@ def find_by_time(
 ) -> RecordPosition | None:
     """The first record from `start_offset` to before `limit` that is not older than a time.
 
-    Costs two binary searches, a look at the headers between two index entries, and one batch. If
-    `start_offset` lies inside that batch, the result may be `start_offset` itself although the
-    record follows only a little later.
+    Costs two binary searches, a look at the headers between two index entries, and one batch.
     """
     for segment in segments:
         if segment.base_offset >= limit:
@@ -39,12 +37,14 @@ def find_newest(
     """The first of the records with the largest timestamp from `start_offset` to before `limit`.
 
     As cheap as `find_by_time`, unless the newest records of the first segment were deleted: then
-    the headers of what is left of it are searched.
+    the headers of what is left of it are searched. If the newest record was deleted but others of
+    its batch were not, they are believed to be as new.
     """
     newest = max(_newest_in_segment(segment, start_offset, limit) for segment in segments)
     if newest == NO_TIMESTAMP:
         return None
-    return find_by_time(segments, newest, start_offset, limit)
+    found = find_by_time(segments, newest, start_offset, limit)
+    return found or RecordPosition(start_offset, newest)
 
 
 def _newest_in_segment(segment: Segment, start_offset: int, limit: int) -> int:
@@ -95,11 +95,7 @@ def _find_in_batch(
 ) -> RecordPosition | None:
     batch = handle.read(header.size, position)
     try:
-        found = first_at_or_after(batch, timestamp)
+        return first_at_or_after(batch, timestamp, min_offset=start_offset)
     except RecordError:
         # A producer may compress nonsense under a valid checksum; its consumer is to see that.
-        found = RecordPosition(header.base_offset, header.max_timestamp)
-    if found is not None and found.offset < start_offset:
-        # The first half of the batch was deleted; its consumer finds the record in the other one.
-        return RecordPosition(start_offset, header.max_timestamp)
-    return found
+        return RecordPosition(max(header.base_offset, start_offset), header.max_timestamp)

@@ -56,22 +56,24 @@ def first_at_or_after(
     timestamp: int,
     position: int = 0,
     *,
+    min_offset: int = 0,
     limit: int = MAX_DECOMPRESSED_BYTES,
 ) -> RecordPosition | None:
     """Find the first record, in offset order, that is not older than `timestamp`.
 
-    Believes the checksum (see `validate_batch`) but nothing else: records that do not fit into the
-    batch raise `InvalidBatch`, and compressed ones that expand beyond `limit` bytes raise
+    Records before `min_offset` do not count: a log may begin in the middle of a batch. Believes
+    the checksum (see `validate_batch`) but nothing else: records that do not fit into the batch
+    raise `InvalidBatch`, and compressed ones that expand beyond `limit` bytes raise
     `DecompressionLimit`. Costs a Python step per record up to the one found.
     """
     header = read_header(buffer, position)
     require_whole(header, position, len(buffer))
     if header.has_append_time:
-        if header.max_timestamp < timestamp:
+        if header.max_timestamp < timestamp or header.last_offset < min_offset:
             return None
-        return RecordPosition(header.base_offset, header.max_timestamp)
+        return RecordPosition(max(header.base_offset, min_offset), header.max_timestamp)
     for record in _record_positions(buffer, header, position, limit):
-        if record.timestamp >= timestamp:
+        if record.timestamp >= timestamp and record.offset >= min_offset:
             return record
     return None
 
