@@ -99,6 +99,17 @@ def test_two_brokers_in_one_process_do_not_mix_up_what_they_receive() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize(("listen", "reached"), [("0.0.0.0:0", "127.0.0.1:"), ("[::]:0", "[::1]:")])
+def test_a_broker_on_every_interface_names_an_address_that_can_be_reached(
+    listen: str, reached: str
+) -> None:
+    if "::" in listen and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with Broker(listen=listen) as broker:
+        assert broker.bootstrap.startswith(reached)
+        write(broker.bootstrap, b"here")
+
+
 def test_a_forked_child_leaves_the_broker_alone() -> None:
     with Broker() as broker:
         child = os.fork()

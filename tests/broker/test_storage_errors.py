@@ -1,5 +1,7 @@
 """What clients are told, and what goes on, while the disk is full or failing."""
 
+import asyncio
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,9 +13,9 @@ from headrace.broker.producer_ids import BLOCK, ProducerIds
 from headrace.broker.server import Server
 from headrace.clock import ManualClock
 from headrace.log import DataDirectory, Journal, PartitionLog
-from headrace.log.errors import StorageFailed, StorageFull
+from headrace.log.errors import LogError, StorageFailed, StorageFull
 from headrace.settings import BrokerSettings
-from tests.broker.raw_client import Connect, RawClient, request_module
+from tests.broker.raw_client import Connect, RawClient, request_module, until
 from tests.broker.test_connections import HELLO, METADATA, create, produce
 
 CREATE_TOPICS = request_module("create_topics", 7)
@@ -127,6 +129,55 @@ async def test_a_failed_sync_is_told_for_every_change(
     assert (await client.ask(HELLO)).error_code is ErrorCode.none
     await client.close()
     await server.stop()
+
+
+async def test_a_topic_is_shown_to_others_only_once_it_is_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(BrokerSettings(data=tmp_path / "data", listen="127.0.0.1:0", flush="ack"))
+    await server.start()
+    maker, other = [await RawClient.connect(server.address) for _ in range(2)]
+    ready = threading.Event()
+    flush = Journal.flush
+
+    def wait_and_flush(journal: Journal) -> int:
+        ready.wait(20)
+        return flush(journal)
+
+    monkeypatch.setattr(Journal, "flush", wait_and_flush)
+    making = asyncio.ensure_future(create(maker, "fresh"))
+    await until(lambda: "fresh" in server.core.topics)
+    asking = asyncio.ensure_future(
+        other.ask(
+            METADATA.MetadataRequest(
+                topics=(METADATA.MetadataRequestTopic(name="fresh", topic_id=None),),
+                include_topic_authorized_operations=False,
+            )
+        )
+    )
+    await asyncio.wait([asking], timeout=0.1)
+    assert not asking.done()
+    ready.set()
+    await making
+    assert (await asking).topics[0].error_code is ErrorCode.none
+    for client in (maker, other):
+        await client.close()
+    await server.stop()
+
+
+async def test_a_broker_that_cannot_open_its_journals_leaves_no_thread_and_no_lock(
+    tmp_path: Path,
+) -> None:
+    settings = BrokerSettings(data=tmp_path / "data", listen="127.0.0.1:0")
+    await Server(settings).stop()
+    journal = settings.data / "groups.journal"
+    whole = journal.read_bytes()
+    journal.write_bytes(b"something else entirely")
+    with pytest.raises(LogError):
+        Server(settings)
+    assert not [one for one in threading.enumerate() if one.name.startswith("headrace-sync")]
+    journal.write_bytes(whole)
+    await Server(settings).stop()
 
 
 def test_a_producer_id_that_could_not_be_reserved_is_not_given_out(

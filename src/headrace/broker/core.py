@@ -4,6 +4,7 @@ A `BrokerCore` is a broker without its sockets. It belongs to one event loop and
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable
 
@@ -55,16 +56,22 @@ class BrokerCore:
         self.node_id = NODE_ID
         self.metrics = Metrics()
         self.memory = RequestMemory(settings.request_memory)
-        self._directory = DataDirectory.open(settings.data)
-        try:
-            self.cluster_id = self._directory.cluster_id
+        self._syncs: dict[int, JournalSync] = {}
+        with contextlib.ExitStack() as opened:
+            directory = DataDirectory.open(settings.data)
+            opened.callback(directory.close)
+            self.cluster_id = directory.cluster_id
             self.commits = GroupCommit(loop)
-            self.topics = Catalogue(self._directory, settings, self.clock, self.commits)
+            opened.callback(self.commits.close)
+            self.topics = Catalogue(directory, settings, self.clock, self.commits)
+            opened.callback(self.topics.close)
             self.metrics.truncated_bytes = sum(
                 partition.log.recovery.truncated_bytes for partition in self.partitions()
             )
-            self.producer_ids = ProducerIds(self._directory)
-            self.offsets = OffsetStore.open(self._directory.journal("groups"))
+            self.producer_ids = ProducerIds(directory)
+            opened.callback(self.producer_ids.journal.close)
+            self.offsets = OffsetStore.open(directory.journal("groups"))
+            opened.callback(self.offsets.journal.close)
             for name in self.offsets.topics():
                 if name not in self.topics:
                     # A crash came between a topic's deletion and that of its offsets.
@@ -80,10 +87,7 @@ class BrokerCore:
                     offsets_retention_ms=settings.offsets_retention_ms,
                 ),
             )
-        except BaseException:
-            self._directory.close()
-            raise
-        self._syncs: dict[int, JournalSync] = {}
+            self._opened = opened.pop_all()
 
     def partitions(self) -> Iterable[Partition]:
         """Every partition of every topic."""
@@ -107,6 +111,13 @@ class BrokerCore:
             return
         sync = self._syncs.setdefault(id(journal), JournalSync(journal))
         await self.commits.durable(sync)
+
+    def unsettled(self, journal: Journal) -> bool:
+        """Whether somebody waits for a journal to be durable: a power loss may take the last of it.
+
+        What a client then does with a topic that it has just seen could be lost with the topic.
+        """
+        return self.commits.is_busy_with(self._syncs.get(id(journal)))
 
     def described(self) -> dict[str, str]:
         """The broker's settings under the names that Kafka's tools look for."""
@@ -137,8 +148,4 @@ class BrokerCore:
     async def close(self) -> None:
         """Sync and close everything cleanly, so that the next start has nothing to recover."""
         await self.commits.drain()
-        await self.loop.run_in_executor(None, self.topics.close)
-        self.producer_ids.journal.close()
-        self.offsets.journal.close()
-        self.commits.close()
-        self._directory.close()
+        await self.loop.run_in_executor(None, self._opened.close)

@@ -81,6 +81,10 @@ class GroupCommit:
         self.request(target, told)
         await done
 
+    def is_busy_with(self, target: Durable | None) -> bool:
+        """Whether a sync of a file is under way or wanted."""
+        return target in self._syncing
+
     async def drain(self) -> None:
         """Wait until no sync is under way or wanted."""
         while self._syncing:

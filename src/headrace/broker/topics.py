@@ -21,6 +21,7 @@ from headrace.broker.topic_configs import check_configs, effective, log_settings
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import DataDirectory, Journal, PartitionLog
+from headrace.log.errors import LogError
 from headrace.settings import BrokerSettings
 
 log = logging.getLogger("headrace.broker")
@@ -191,7 +192,7 @@ class Catalogue:
             partition.log.abandon()
             try:
                 removal = self._directory.delete_partition(topic.name, partition.index)
-            except OSError as error:
+            except LogError as error:
                 # The journal says that it is gone, so the next start removes it.
                 log.error("cannot remove %s-%d yet: %s", topic.name, partition.index, error)
             else:

@@ -31,7 +31,8 @@ async def metadata(core: "BrokerCore", request: Any, call: Call) -> Any:
         before = len(core.topics)
         # A topic that is named a thousand times is described once, as Apache Kafka does.
         topics = [_find(core, one, call, create=create) for one in dict.fromkeys(wanted)]
-        if len(core.topics) != before and await journal_failure(core) is not None:
+        changing = len(core.topics) != before or core.unsettled(core.topics.journal)
+        if changing and await journal_failure(core) is not None:
             topics = [
                 _missing(call, one.name, get(one, "topic_id"), ErrorCode.leader_not_available)
                 for one in topics
