@@ -99,6 +99,14 @@ def test_two_brokers_in_one_process_do_not_mix_up_what_they_receive() -> None:
     assert not wrong
 
 
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(("listen", "reached"), [("0.0.0.0:0", "127.0.0.1:"), ("[::]:0", "[::1]:")])
 def test_a_broker_on_every_interface_names_an_address_that_can_be_reached(
     listen: str, reached: str

@@ -2,13 +2,14 @@
 
 import contextlib
 import random
+import struct
 
 import pytest
 from kio.schema.index import schema_name_map
 from kio.serial import entity_reader
 
 from headrace.broker.apis import APIS
-from headrace.broker.guard import ProtocolError, guard
+from headrace.broker.guard import MAX_ITEMS, ProtocolError, guard
 from tests.broker.random_messages import encoded, random_entity, request_class
 
 SERVED = [
@@ -62,6 +63,16 @@ def test_an_array_of_two_billion_is_refused_before_memory_is_set_aside() -> None
     entity = request_class("metadata", 12)
     with pytest.raises(ProtocolError, match="more than the request can hold"):
         guard(entity)(memoryview(b"\xfe\xff\xff\xff\x07" + bytes(50)), 0)
+
+
+def test_more_items_than_a_broker_can_look_at_are_refused_wherever_they_are() -> None:
+    flat = struct.pack(">i", MAX_ITEMS + 1) + b"\0\0" * (MAX_ITEMS + 1)
+    with pytest.raises(ProtocolError, match="ask in several requests"):
+        guard(request_class("metadata", 1))(memoryview(flat), 0)
+    topic = b"\0\1t" + struct.pack(">i", 1_000) + bytes(4_000)
+    nested = b"\0\1g" + struct.pack(">i", 201) + topic * 201
+    with pytest.raises(ProtocolError, match="ask in several requests"):
+        guard(request_class("offset_fetch", 1))(memoryview(nested), 0)
 
 
 def test_a_string_that_reaches_beyond_the_request_is_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from headrace.broker.guard import ProtocolError
+from headrace.broker.guard import MAX_ITEMS, ProtocolError
 from headrace.broker.handlers import fetch_wire, produce_wire
 from tests.broker.random_messages import encoded, random_entity, request_class
 from tests.broker.raw_client import response_class
@@ -135,3 +135,12 @@ def test_fetch_responses_are_written_as_kio_expects_them(version: int) -> None:
         assert full.log_start_offset == 2
     if version >= 7:
         assert (response.error_code, response.session_id) == (ErrorCode.none, 0)
+
+
+def test_a_produce_request_with_more_partitions_than_a_broker_can_look_at_is_refused() -> None:
+    partitions = struct.pack(">ii", 0, -1) * (MAX_ITEMS // 2)
+    topic = b"\0\1t" + struct.pack(">i", MAX_ITEMS // 2) + partitions
+    none = b"\0\1t" + struct.pack(">i", -(2**31))
+    request = struct.pack(">hhii", -1, 1, 1000, 3) + none + topic + topic
+    with pytest.raises(ProtocolError, match="ask in several requests"):
+        produce_wire.read(memoryview(request), 0, 8)

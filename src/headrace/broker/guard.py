@@ -16,8 +16,18 @@ from typing import Any
 
 from headrace.errors import HeadraceError
 
-Step = Callable[[memoryview, int], int]
-"""Given a frame and the position of a field, the position after it."""
+Budget = list[int]
+"""How many more array items a request may have, in its only item."""
+
+Step = Callable[[memoryview, int, Budget], int]
+"""Given a frame, the position of a field and what may still come, the position after the field."""
+
+MAX_ITEMS = 200_000
+"""Array items in one request, all arrays together. A request of a hundred megabytes has room for
+fifty million, and the broker would do nothing else for minutes."""
+
+MAX_TAGGED_FIELDS = 1_000
+"""Tagged fields in one section; the protocol knows a handful."""
 
 _FIXED_SIZES = {
     "bool": 1,
@@ -57,31 +67,26 @@ def read_uvarint(frame: memoryview, position: int) -> tuple[int, int]:
     raise ProtocolError("a variable-length integer is longer than five bytes")
 
 
-def skip_tagged_fields(
-    frame: memoryview, position: int, known: dict[int, Step] | None = None
-) -> int:
-    """The position after a section of tagged fields; fields that are known are walked too."""
-    count, position = read_uvarint(frame, position)
-    for _ in range(count):
-        tag, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        end = position + size
-        if end > len(frame):
-            raise ProtocolError("a tagged field reaches beyond the request")
-        if known is not None and (step := known.get(tag)) is not None:
-            step(frame[:end], position)
-        position = end
-    return position
+def skip_tagged_fields(frame: memoryview, position: int) -> int:
+    """The position after a section of tagged fields."""
+    return _skip_unknown(frame, position, [0])
+
+
+def spend(budget: Budget, count: int) -> None:
+    """Take a number of items out of what a request may have; `ProtocolError` if it is too much."""
+    budget[0] -= max(count, 0)
+    if budget[0] < 0:
+        raise ProtocolError(f"a request has more than {MAX_ITEMS} items; ask in several requests")
 
 
 @cache
-def guard(entity: Any) -> Step:
+def guard(entity: Any) -> Callable[[memoryview, int], int]:
     """The check for a message class: raises `ProtocolError` unless every length in it fits."""
     walk, _ = _entity(entity)
 
     def check(frame: memoryview, position: int) -> int:
         try:
-            end = walk(frame, position)
+            end = walk(frame, position, [MAX_ITEMS])
         except (IndexError, struct.error) as error:
             raise ProtocolError("the request ends in the middle of a field") from error
         if end > len(frame):
@@ -113,7 +118,7 @@ def _entity(entity: Any) -> tuple[Step, int]:
         steps.append(_fixed(fixed))
     if flexible:
         smallest += 1
-        steps.append(lambda frame, position: skip_tagged_fields(frame, position, tagged))
+        steps.append(_tagged_fields(tagged))
     return _sequence(steps), smallest
 
 
@@ -149,30 +154,30 @@ def _primitive(kind: str, flexible: bool, *, nullable: bool) -> tuple[Step, int,
 
 
 def _fixed(size: int) -> Step:
-    return lambda frame, position: position + size
+    return lambda frame, position, budget: position + size
 
 
 def _sequence(steps: list[Step]) -> Step:
     if len(steps) == 1:
         return steps[0]
 
-    def walk(frame: memoryview, position: int) -> int:
+    def walk(frame: memoryview, position: int, budget: Budget) -> int:
         for step in steps:
-            position = step(frame, position)
+            position = step(frame, position, budget)
         return position
 
     return walk
 
 
 def _nullable(step: Step) -> Step:
-    def walk(frame: memoryview, position: int) -> int:
-        return step(frame, position + 1) if frame[position] == 1 else position + 1
+    def walk(frame: memoryview, position: int, budget: Budget) -> int:
+        return step(frame, position + 1, budget) if frame[position] == 1 else position + 1
 
     return walk
 
 
 def _array(step: Step, smallest: int, flexible: bool, fewest: int) -> Step:
-    def walk(frame: memoryview, position: int) -> int:
+    def walk(frame: memoryview, position: int, budget: Budget) -> int:
         if flexible:
             count, position = read_uvarint(frame, position)
             count -= 1
@@ -183,15 +188,40 @@ def _array(step: Step, smallest: int, flexible: bool, fewest: int) -> Step:
             raise _no_length(count)
         if count > (len(frame) - position) // smallest:
             raise ProtocolError(f"an array claims {count} items, more than the request can hold")
+        spend(budget, count)
         for _ in range(count):
-            position = step(frame, position)
+            position = step(frame, position, budget)
         return position
 
     return walk
 
 
+def _tagged_fields(known: dict[int, Step]) -> Step:
+    """Skips fields that are unknown and walks those that are known."""
+
+    def walk(frame: memoryview, position: int, budget: Budget) -> int:
+        count, position = read_uvarint(frame, position)
+        if count > MAX_TAGGED_FIELDS:
+            raise ProtocolError(f"a section has {count} tagged fields")
+        for _ in range(count):
+            tag, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            end = position + size
+            if end > len(frame):
+                raise ProtocolError("a tagged field reaches beyond the request")
+            if (step := known.get(tag)) is not None:
+                step(frame[:end], position, budget)
+            position = end
+        return position
+
+    return walk
+
+
+_skip_unknown = _tagged_fields({})
+
+
 def _compact_bytes(shortest: int) -> Step:
-    def walk(frame: memoryview, position: int) -> int:
+    def walk(frame: memoryview, position: int, budget: Budget) -> int:
         length, position = read_uvarint(frame, position)
         if length <= shortest:
             raise _no_length(length - 1)
@@ -201,7 +231,7 @@ def _compact_bytes(shortest: int) -> Step:
 
 
 def _legacy_bytes(number: struct.Struct, shortest: int) -> Step:
-    def walk(frame: memoryview, position: int) -> int:
+    def walk(frame: memoryview, position: int, budget: Budget) -> int:
         (length,) = number.unpack_from(frame, position)
         if length < shortest:
             raise _no_length(length)

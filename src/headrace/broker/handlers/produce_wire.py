@@ -11,7 +11,13 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.guard import ProtocolError, read_uvarint, skip_tagged_fields
+from headrace.broker.guard import (
+    MAX_ITEMS,
+    ProtocolError,
+    read_uvarint,
+    skip_tagged_fields,
+    spend,
+)
 
 FIRST_FLEXIBLE = 9
 FIRST_TOPIC_IDS = 13
@@ -73,6 +79,8 @@ def _read_flexible(frame: memoryview, position: int, version: int) -> ProduceReq
     transactional_id, position = _compact_string(frame, position)
     acks, _ = _ACKS_TIMEOUT.unpack_from(frame, position)
     topic_count, position = read_uvarint(frame, position + 6)
+    budget = [MAX_ITEMS]
+    spend(budget, topic_count)
     topics = []
     for _ in range(topic_count - 1):
         topic: str | UUID | None
@@ -82,6 +90,7 @@ def _read_flexible(frame: memoryview, position: int, version: int) -> ProduceReq
         else:
             topic, position = _compact_string(frame, position)
         partition_count, position = read_uvarint(frame, position)
+        spend(budget, partition_count)
         partitions = []
         for _ in range(partition_count - 1):
             (index,) = _INT32.unpack_from(frame, position)
@@ -99,11 +108,14 @@ def _read_legacy(frame: memoryview, position: int) -> ProduceRequest:
     acks, _ = _ACKS_TIMEOUT.unpack_from(frame, position)
     (topic_count,) = _INT32.unpack_from(frame, position + 6)
     position += 10
+    budget = [MAX_ITEMS]
+    spend(budget, topic_count)
     topics = []
     for _ in range(topic_count):
         topic, position = _legacy_string(frame, position)
         (partition_count,) = _INT32.unpack_from(frame, position)
         position += 4
+        spend(budget, partition_count)
         partitions = []
         for _ in range(partition_count):
             (index,) = _INT32.unpack_from(frame, position)
