@@ -33,6 +33,33 @@ DEFAULTS = {
     "segment.ms": "604800000",
 }
 
+RARELY_SET = {
+    "compression.gzip.level": "-1",
+    "compression.lz4.level": "9",
+    "compression.zstd.level": "3",
+    "delete.retention.ms": "86400000",
+    "file.delete.delay.ms": "60000",
+    "flush.messages": "9223372036854775807",
+    "flush.ms": "9223372036854775807",
+    "follower.replication.throttled.replicas": "",
+    "index.interval.bytes": "4096",
+    "leader.replication.throttled.replicas": "",
+    "local.retention.bytes": "-2",
+    "local.retention.ms": "-2",
+    "max.compaction.lag.ms": "9223372036854775807",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.compaction.lag.ms": "0",
+    "preallocate": "false",
+    "remote.log.copy.disable": "false",
+    "remote.log.delete.on.disable": "false",
+    "remote.storage.enable": "false",
+    "segment.index.bytes": "10485760",
+    "segment.jitter.ms": "0",
+    "unclean.leader.election.enable": "false",
+}
+
 
 def describe(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
     resource = ConfigResource(kind, name)
@@ -70,6 +97,23 @@ def test_a_topic_has_the_settings_that_clients_look_for(
     assert set(own) <= {"min.insync.replicas"}
     assert not any(found[name].is_read_only for name in DEFAULTS)
     assert not any(found[name].is_sensitive for name in DEFAULTS)
+
+
+def test_a_topic_has_every_setting_that_kafka_has(cluster: Cluster, admin: AdminClient, topic: str):
+    found = describe(admin, ResourceType.TOPIC, topic)
+    assert {name: entry.value for name, entry in found.items() if name != "flush"} == {
+        **DEFAULTS,
+        **RARELY_SET,
+    }
+
+
+def test_a_topic_can_be_created_with_settings_copied_from_another_cluster(
+    cluster: Cluster, admin: AdminClient, new_topic: TopicFactory
+):
+    copied = {**RARELY_SET, "compression.type": "lz4", "segment.jitter.ms": "1000"}
+    topic = new_topic(config=copied)
+    found = describe(admin, ResourceType.TOPIC, topic)
+    assert {name: found[name].value for name in copied} == copied
 
 
 def test_settings_given_at_creation_are_the_topics_own(

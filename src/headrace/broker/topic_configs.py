@@ -17,6 +17,8 @@ DAY_MS = 24 * HOUR_MS
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
+_CODECS = ("gzip", "snappy", "lz4", "zstd")
+
 
 class InvalidConfig(HeadraceError):
     """A topic configuration that is unknown or has an impossible value."""
@@ -66,6 +68,10 @@ def _one_of(*words: str) -> Callable[[str], bool]:
     return lambda value: value in words
 
 
+def _anything(_: str) -> bool:
+    return True
+
+
 def _policies(value: str) -> bool:
     policies = [policy.strip() for policy in value.split(",")]
     return bool(policies) and all(policy in ("delete", "compact") for policy in policies)
@@ -85,6 +91,11 @@ def _integer(
     return ConfigKey(name, kind, default, _whole(low, high), expects, documentation)
 
 
+def _fixed(name: str, kind: ConfigType, value: str, why: str) -> ConfigKey:
+    """A key that is shown, but can only be what it is."""
+    return ConfigKey(name, kind, lambda _: value, _one_of(value), f"{value}: {why}", why)
+
+
 _KEYS = (
     ConfigKey(
         "cleanup.policy",
@@ -98,9 +109,9 @@ _KEYS = (
         "compression.type",
         ConfigType.STRING,
         lambda _: "producer",
-        _one_of("producer"),
-        "producer: batches are stored as the producer compressed them",
-        "The compression of stored batches.",
+        _one_of("producer", "uncompressed", *_CODECS),
+        f"producer, uncompressed, {', '.join(_CODECS)}",
+        "The compression that is wished for; batches are stored as producers compressed them.",
     ),
     _integer(
         "delete.retention.ms", lambda _: DAY_MS, 0, "How long tombstones of a compacted topic stay."
@@ -189,7 +200,86 @@ _KEYS = (
     ),
 )
 
-TOPIC_CONFIGS = {key.name: key for key in _KEYS}
+# Kafka's other keys. Tools that copy a topic's whole configuration, or describe it in full, name
+# them all; those that would promise something that does not happen are held to their defaults.
+_OTHER_KEYS = (
+    ConfigKey(
+        "compression.gzip.level",
+        ConfigType.INT,
+        lambda _: -1,
+        lambda value: value == "-1" or _whole(1, 9)(value),
+        "-1, or a whole number from 1 to 9",
+        "Without effect: batches are stored as producers compressed them.",
+    ),
+    ConfigKey(
+        "compression.lz4.level",
+        ConfigType.INT,
+        lambda _: 9,
+        _whole(1, 17),
+        "a whole number from 1 to 17",
+        "Without effect: batches are stored as producers compressed them.",
+    ),
+    ConfigKey(
+        "compression.zstd.level",
+        ConfigType.INT,
+        lambda _: 3,
+        _whole(-131072, 22),
+        "a whole number from -131072 to 22",
+        "Without effect: batches are stored as producers compressed them.",
+    ),
+    _integer(
+        "file.delete.delay.ms", lambda _: 60_000, 0, "Without effect: files that went are removed."
+    ),
+    _fixed("flush.messages", ConfigType.LONG, str(LONG_MAX), "durability is set with flush"),
+    _fixed("flush.ms", ConfigType.LONG, str(LONG_MAX), "durability is set with flush"),
+    ConfigKey(
+        "follower.replication.throttled.replicas",
+        ConfigType.LIST,
+        lambda _: "",
+        _anything,
+        "a list of replicas",
+        "Without effect: nothing is replicated.",
+    ),
+    ConfigKey(
+        "leader.replication.throttled.replicas",
+        ConfigType.LIST,
+        lambda _: "",
+        _anything,
+        "a list of replicas",
+        "Without effect: nothing is replicated.",
+    ),
+    _integer("local.retention.bytes", lambda _: -2, -2, "Without effect: all data is local."),
+    _integer("local.retention.ms", lambda _: -2, -2, "Without effect: all data is local."),
+    _fixed(
+        "message.timestamp.before.max.ms",
+        ConfigType.LONG,
+        str(LONG_MAX),
+        "a record may be as old as it likes",
+    ),
+    ConfigKey(
+        "preallocate",
+        ConfigType.BOOLEAN,
+        lambda _: "false",
+        _one_of("true", "false"),
+        "true or false",
+        "Without effect: segments grow as they are written.",
+    ),
+    _fixed("remote.log.copy.disable", ConfigType.BOOLEAN, "false", "there is no remote storage"),
+    _fixed(
+        "remote.log.delete.on.disable", ConfigType.BOOLEAN, "false", "there is no remote storage"
+    ),
+    _fixed("remote.storage.enable", ConfigType.BOOLEAN, "false", "there is no remote storage"),
+    _integer(
+        "segment.index.bytes",
+        lambda _: 10 << 20,
+        4,
+        "Without effect: an index is as large as its segment needs.",
+        long=False,
+    ),
+    _integer("segment.jitter.ms", lambda _: 0, 0, "Without effect: segments roll when due."),
+)
+
+TOPIC_CONFIGS = {key.name: key for key in sorted((*_KEYS, *_OTHER_KEYS), key=lambda key: key.name)}
 """The keys by their names."""
 
 
