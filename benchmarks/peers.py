@@ -1,8 +1,6 @@
 """The contestants: Headrace and Apache Kafka, each a process of its own that starts when needed."""
 
 import contextlib
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,7 @@ from typing import Protocol, Self
 from headrace.errors import HeadraceError
 from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.kafka_jars import KAFKA_VERSION
+from headrace.testing.probe import free_ports, serves_metadata
 
 HEADRACE = "Headrace"
 HEADRACE_FSYNC = "Headrace, fsync"
@@ -23,8 +22,6 @@ APACHE_KAFKA = f"Apache Kafka {KAFKA_VERSION}"
 _START_TIMEOUT_SECONDS = 30.0
 _STOP_TIMEOUT_SECONDS = 30.0
 _PROBE_SECONDS = 0.001
-_METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)
-"""Metadata v0 for all topics, without a client id."""
 
 
 class Server(Protocol):
@@ -68,7 +65,7 @@ class HeadraceProcess:
                 resources.enter_context(tempfile.TemporaryDirectory(prefix="headrace-benchmark-"))
             )
             output = resources.enter_context((directory / "output.log").open("wb+"))
-            port = _free_port()
+            (port,) = free_ports(1)
             command = ["broker", "--port", str(port), "--data", str(directory / "data")]
             began = time.monotonic()
             process = subprocess.Popen(
@@ -79,7 +76,7 @@ class HeadraceProcess:
                 stderr=subprocess.STDOUT,
             )
             resources.callback(_stop, process)
-            while not _names_a_broker(port):
+            while not serves_metadata(port):
                 late = time.monotonic() > began + _START_TIMEOUT_SECONDS
                 if late or process.poll() is not None:
                     output.seek(0)
@@ -153,21 +150,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
-
-
-def _names_a_broker(port: int) -> bool:
-    """Whether a Metadata request is answered with at least one broker."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            connection.sendall(struct.pack(">i", len(_METADATA_REQUEST)) + _METADATA_REQUEST)
-            with connection.makefile("rb") as answer:
-                _size, _correlation, brokers = struct.unpack(">iii", answer.read(12))
-    except (OSError, struct.error):
-        return False
-    return int(brokers) > 0

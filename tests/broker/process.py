@@ -3,25 +3,19 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-
-def free_port() -> int:
-    """A port that nobody listens on now; for brokers that must come back at the same address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from headrace.testing.probe import free_ports
 
 
 class BrokerProcess:
     """`headrace broker` on a fixed port and data directory."""
 
     def __init__(self, data: Path, *options: str, port: int | None = None) -> None:
-        self.port = port or free_port()
+        self.port = port or free_ports(1)[0]
         self.bootstrap = f"127.0.0.1:{self.port}"
         self._command = [sys.executable, "-m", "headrace", "broker", "--port", str(self.port)]
         self._command += ["--data", str(data), *options]

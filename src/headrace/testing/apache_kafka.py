@@ -9,8 +9,6 @@ and otherwise Kafka's defaults.
 
 import contextlib
 import signal
-import socket
-import struct
 import subprocess
 import tempfile
 import time
@@ -23,13 +21,12 @@ from typing import IO, Self
 
 from headrace.errors import HeadraceError
 from headrace.testing.kafka_jars import classpath, java_program, java_tool, unavailable
+from headrace.testing.probe import free_ports, serves_metadata
 
 __all__ = ["ApacheKafka", "ApacheKafkaFailed", "java_tool"]
 
 _START_TIMEOUT_SECONDS = 60.0
 _STOP_TIMEOUT_SECONDS = 30.0
-_METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)
-"""Metadata v0 for all topics, without a client id."""
 
 # What Kafka's own start script passes, so that a comparison is with Kafka as people run it.
 _SERVER_FLAGS = (
@@ -94,7 +91,7 @@ class ApacheKafka:
             directory = Path(
                 resources.enter_context(tempfile.TemporaryDirectory(prefix="apache-kafka-"))
             )
-            port, controller_port = _free_ports(2)
+            port, controller_port = free_ports(2)
             settings = directory / "server.properties"
             settings.write_text(
                 "".join(
@@ -161,7 +158,7 @@ class ApacheKafka:
 
     def _await_answer(self, process: subprocess.Popen[bytes], port: int, deadline: float) -> None:
         """Return once the broker lists itself in its metadata: then clients can work with it."""
-        while not _serves_metadata(port):
+        while not serves_metadata(port):
             if process.poll() is not None:
                 raise ApacheKafkaFailed(
                     f"Apache Kafka exited with {process.returncode}:\n{self.log_tail()}"
@@ -194,24 +191,3 @@ def _format(settings: Path) -> None:
         raise ApacheKafkaFailed(
             f"Apache Kafka's storage could not be formatted:\n{result.stdout}{result.stderr}"
         )
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different because they are held together."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def _serves_metadata(port: int) -> bool:
-    """Whether a Metadata request is answered with at least one broker."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            connection.sendall(struct.pack(">i", len(_METADATA_REQUEST)) + _METADATA_REQUEST)
-            with connection.makefile("rb") as answer:
-                _size, _correlation, brokers = struct.unpack(">iii", answer.read(12))
-    except (OSError, struct.error):
-        return False
-    return int(brokers) > 0
