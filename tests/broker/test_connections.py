@@ -39,10 +39,12 @@ def produce(topic: str, value: bytes, acks: int = -1) -> Any:
     )
 
 
-def fetch(topic: str, offset: int, wait: float = 0.0, max_bytes: int = 1 << 20) -> Any:
+def fetch(
+    topic: str, offset: int, wait: float = 0.0, max_bytes: int = 1 << 20, min_bytes: int = 1
+) -> Any:
     return FETCH.FetchRequest(
         max_wait=datetime.timedelta(seconds=wait),
-        min_bytes=1,
+        min_bytes=min_bytes,
         max_bytes=max_bytes,
         topics=(
             FETCH.FetchTopic(

@@ -155,3 +155,30 @@ async def test_a_policy_that_shows_unsynced_records_wakes_those_who_wait_for_the
     assert response.responses[0].partitions[0].high_watermark == 1
     server.core.topics.configure(topic, {"flush": "ack"})
     assert topic.partitions[0].log.high_watermark == 1
+
+
+async def test_a_reader_who_waits_for_many_bytes_is_not_answered_with_few(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other = await connect(), await connect()
+    await create(client, "patient")
+    topic = server.core.topics.get("patient")
+    assert topic is not None
+    server.core.topics.configure(topic, {"flush": "ack"})
+    (partition,) = topic.partitions
+    monkeypatch.setattr(server.core.commits, "request", lambda target, waiter=None: None)
+    waiting = fetch("patient", 0, wait=60, min_bytes=2_000)
+    client.writer.write(request_frame(waiting, 1))
+    await until(lambda: partition._wakes)
+    await other.ask(produce("patient", bytes(500), acks=1))
+    await other.ask(produce("patient", bytes(500), acks=1))
+    # The first sync began before the second batch came, and ends after it.
+    partition.advance(1)
+    partition.advance(2)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(client.reader.read(1), 0.05)
+    await other.ask(produce("patient", bytes(5_000), acks=1))
+    partition.advance(3)
+    async with asyncio.timeout(5):
+        response = client.read(waiting, await client.receive(), 1)
+    assert response.responses[0].partitions[0].high_watermark == 3

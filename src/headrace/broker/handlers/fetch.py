@@ -46,6 +46,7 @@ class Fetch:
         "_core",
         "_grown",
         "_request",
+        "_sent",
         "_timer",
         "_watched",
         "_woken",
@@ -60,6 +61,7 @@ class Fetch:
         self._grown = 0
         self._timer: asyncio.TimerHandle | None = None
         self._watched: list[Partition] = []
+        self._sent: list[tuple[Partition, int]] = []
         self._woken = False
         self.enough = False
         self.pending = Pending()
@@ -72,6 +74,7 @@ class Fetch:
         failed = False
         by_id = self._call.version >= wire.FIRST_TOPIC_IDS
         self._watched.clear()
+        self._sent.clear()
         topics: list[TopicReply] = []
         for wanted in request.topics:
             key = wanted.topic_id if by_id else wanted.topic
@@ -97,6 +100,7 @@ class Fetch:
                 if reply.error is not ErrorCode.none:
                     failed = True
                 elif reply.records is not None:
+                    self._sent.append((partition, reply.records.length))
                     found += reply.records.length
                     remaining -= reply.records.length
         self._grown = found
@@ -105,33 +109,46 @@ class Fetch:
 
     def reply(self, topics: list[TopicReply]) -> Reply:
         """The response frame, with what it carries counted as sent."""
-        watched = iter(self._watched)
-        for _, replies in topics:
-            for reply in replies:
-                if reply.high_watermark >= 0:
-                    partition = next(watched)
-                    if reply.records is not None:
-                        partition.bytes_out += reply.records.length
+        for partition, size in self._sent:
+            partition.bytes_out += size
         return wire.write(topics, self._call.version, self._call.correlation_id)
 
     def wait(self, seconds: float) -> Pending:
         """Watch the partitions until there is enough to read or the time is up."""
-        for partition in self._watched:
-            partition.watch(self._wake)
-        self._timer = self._core.loop.call_later(seconds, self._complete)
+        self._watch()
+        self._timer = self._core.loop.call_later(seconds, self._finish)
         self.pending.on_abandon(self._stop)
         return self.pending
+
+    def _watch(self) -> None:
+        for partition in self._watched:
+            partition.watch(self._wake)
+
+    def _unwatch(self) -> None:
+        for partition in self._watched:
+            partition.unwatch(self._wake)
 
     def _wake(self, size: int) -> None:
         self._grown += size
         if not self._woken and (self._grown >= self._request.min_bytes or size == 0):
             # Everything appended in this turn of the event loop goes into one reply.
             self._woken = True
-            self._core.loop.call_soon(self._complete)
+            self._core.loop.call_soon(self._look_again)
 
-    def _complete(self) -> None:
+    def _look_again(self) -> None:
+        """Reply if there is enough now: a wake may count what is about to become readable."""
         if self._timer is None:
             return
+        self._woken = False
+        self._unwatch()
+        topics = self.collect()
+        if self.enough:
+            self._stop()
+            self.pending.resolve(self.reply(topics))
+        else:
+            self._watch()
+
+    def _finish(self) -> None:
         self._stop()
         self.pending.resolve(self.reply(self.collect()))
 
@@ -139,17 +156,14 @@ class Fetch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for partition in self._watched:
-            partition.unwatch(self._wake)
+        self._unwatch()
 
 
 def _read(partition: "Partition", part: Any, limit: int, *, at_least_one: bool) -> PartitionReply:
     log = partition.log
-    high_watermark = log.high_watermark
-    start = log.start_offset
     code = check_epoch(partition, getattr(part, "current_leader_epoch", -1))
     if code is not ErrorCode.none:
-        return PartitionReply(part.partition, code, high_watermark, high_watermark, start)
+        return PartitionReply(part.partition, code)
     try:
         found = log.read(part.fetch_offset, limit, at_least_one=at_least_one)
     except OffsetOutOfRange:
@@ -157,7 +171,6 @@ def _read(partition: "Partition", part: Any, limit: int, *, at_least_one: bool) 
     except LogError:
         code = ErrorCode.kafka_storage_error
     else:
-        return PartitionReply(
-            part.partition, ErrorCode.none, high_watermark, high_watermark, start, found
-        )
-    return PartitionReply(part.partition, code, high_watermark, high_watermark, start)
+        end = log.high_watermark
+        return PartitionReply(part.partition, code, end, end, log.start_offset, found)
+    return PartitionReply(part.partition, code)
