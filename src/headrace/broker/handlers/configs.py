@@ -1,5 +1,7 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
 
+from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -12,7 +14,7 @@ from headrace.broker.handlers.topics import (
 )
 from headrace.broker.protocol import Call, get
 from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType, InvalidConfig
-from headrace.broker.topics import Topic, TopicError
+from headrace.broker.topics import Topic, TopicError, check_name
 from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
@@ -49,7 +51,8 @@ def describe_configs(core: "BrokerCore", request: Any, call: Call) -> Any:
 
 
 def _describe(core: "BrokerCore", resource: Any, request: Any, call: Call) -> tuple[Any, ...]:
-    wanted = resource.configuration_keys
+    # No keys mean all keys, whether the list is null or empty.
+    wanted = resource.configuration_keys or None
     synonyms = get(request, "include_synonyms", False)
     documented = get(request, "include_documentation", False)
     if resource.resource_type == TOPIC:
@@ -99,16 +102,15 @@ def _topic_config(topic: Topic, name: str, call: Call, *, synonyms: bool, docume
 
 async def alter_configs(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Replace the whole configuration of topics."""
-    results = []
-    for resource in request.resources:
-        configs = {config.name: config.value for config in resource.configs}
-        results.append((resource, _alter(core, resource, configs, request)))
+    results = _alter(
+        core, request, lambda topic, configs: {each.name: each.value for each in configs}
+    )
     return call.reply.AlterConfigsResponse(responses=await _altered(core, results, call))
 
 
 async def incremental_alter_configs(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Change single keys of topics."""
-    results = [(resource, _alter(core, resource, None, request)) for resource in request.resources]
+    results = _alter(core, request, _changed)
     return call.reply.IncrementalAlterConfigsResponse(responses=await _altered(core, results, call))
 
 
@@ -129,19 +131,28 @@ async def _altered(
 
 
 def _alter(
-    core: "BrokerCore",
-    resource: Any,
-    replacement: dict[str, str | None] | None,
-    request: Any,
-) -> Exception | None:
-    """Change one resource's configuration, or say why not."""
-    try:
-        topic = _alterable(core, resource)
-        configs = _changed(topic, resource.configs) if replacement is None else replacement
-        core.topics.configure(topic, configs, validate_only=request.validate_only)
-    except (TopicError, InvalidConfig, LogError) as error:
-        return error
-    return None
+    core: "BrokerCore", request: Any, change: Callable[[Topic, Any], dict[str, str | None]]
+) -> list[tuple[Any, Exception | None]]:
+    """Change each resource's configuration, or say why not."""
+    asked = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    results: list[tuple[Any, Exception | None]] = []
+    for resource in request.resources:
+        keys = {config.name for config in resource.configs}
+        try:
+            if asked[resource.resource_type, resource.resource_name] > 1 or len(keys) < len(
+                resource.configs
+            ):
+                raise TopicError(
+                    ErrorCode.invalid_request, "A resource or one of its keys is named twice."
+                )
+            topic = _alterable(core, resource)
+            configs = change(topic, resource.configs)
+            core.topics.configure(topic, configs, validate_only=request.validate_only)
+        except (TopicError, InvalidConfig, LogError) as error:
+            results.append((resource, error))
+        else:
+            results.append((resource, None))
+    return results
 
 
 def _alterable(core: "BrokerCore", resource: Any) -> Topic:
@@ -161,10 +172,10 @@ def _changed(topic: Topic, changes: Any) -> dict[str, str | None]:
     for change in changes:
         name, value = change.name, change.value
         if change.config_operation == SET:
+            if value is None:
+                raise TopicError(ErrorCode.invalid_request, f"There is no value for {name}.")
             configs[name] = value
         elif change.config_operation == DELETE:
-            if name not in TOPIC_CONFIGS:
-                raise InvalidConfig(f"Unknown topic config name: {name}")
             configs.pop(name, None)
         elif change.config_operation in (APPEND, SUBTRACT):
             configs[name] = _list_changed(topic, name, value or "", change.config_operation)
@@ -188,6 +199,7 @@ def _list_changed(topic: Topic, name: str, value: str, operation: int) -> str:
 def _topic(core: "BrokerCore", name: str) -> Topic:
     topic = core.topics.get(name)
     if topic is None:
+        check_name(name)
         raise TopicError(
             ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
         )

@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.handlers.topics import journal_failure
 from headrace.broker.protocol import Call, get
-from headrace.broker.topics import NODE_ID, Topic, TopicError
+from headrace.broker.topics import NODE_ID, Topic, TopicError, check_name
 from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _find(core: "BrokerCore", wanted: Any, call: Call, *, create: bool) -> Any:
     topic_id = get(wanted, "topic_id")
     if wanted.name is None and call.version < FIRST_TOPIC_IDS:
         return _missing(call, "", None, ErrorCode.invalid_request)
-    if wanted.name is None:
+    if topic_id is not None or wanted.name is None:
         topic = core.topics.by_id(topic_id)
         if topic is None:
             return _missing(call, None, topic_id, ErrorCode.unknown_topic_id)
@@ -66,8 +66,17 @@ def _find(core: "BrokerCore", wanted: Any, call: Call, *, create: bool) -> Any:
             # Clients ask again, and there may be room by then.
             return _missing(call, wanted.name, None, ErrorCode.leader_not_available)
     if topic is None:
-        return _missing(call, wanted.name, None, ErrorCode.unknown_topic_or_partition)
+        return _missing(call, wanted.name, None, missing_code(wanted.name))
     return _described(topic, call)
+
+
+def missing_code(name: str) -> ErrorCode:
+    """Why there is no topic of a name: because there is none, or because there cannot be."""
+    try:
+        check_name(name)
+    except TopicError as error:
+        return error.code
+    return ErrorCode.unknown_topic_or_partition
 
 
 def _missing(call: Call, name: str | None, topic_id: Any, code: ErrorCode) -> Any:
@@ -122,7 +131,7 @@ def describe_topic_partitions(core: "BrokerCore", request: Any, call: Call) -> A
         count = 0 if topic is None else max(0, min(room, len(topic.partitions) - first))
         described.append(
             call.reply.DescribeTopicPartitionsResponseTopic(
-                error_code=ErrorCode.none if topic else ErrorCode.unknown_topic_or_partition,
+                error_code=ErrorCode.none if topic else missing_code(name),
                 name=name,
                 topic_id=topic.id if topic else None,
                 partitions=tuple(

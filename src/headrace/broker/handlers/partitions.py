@@ -1,5 +1,6 @@
 """ListOffsets and OffsetForLeaderEpoch: where in a partition things are."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -12,12 +13,11 @@ if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
     from headrace.broker.partition import Partition
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
+FIRST_VERSIONS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
+"""Since when there are special moments: latest, earliest, newest timestamp, and those of tiers."""
+
+NEVER = 2**15
+"""A version that is never reached."""
 
 UNKNOWN = -1
 """An offset, timestamp or epoch that does not exist."""
@@ -28,17 +28,24 @@ def list_offsets(core: "BrokerCore", request: Any, call: Call) -> Any:
     topics = []
     for wanted in request.topics:
         results = []
+        asked = Counter(part.partition_index for part in wanted.partitions)
         for part in wanted.partitions:
-            partition = core.partition(wanted.name, part.partition_index)
-            results.append(
-                call.reply.ListOffsetsPartitionResponse(
-                    partition_index=part.partition_index, **_offset_of(partition, part)
-                )
-            )
+            index = part.partition_index
+            if asked[index] > 1:
+                found = _not_found(ErrorCode.invalid_request)
+            elif part.timestamp < 0 and call.version < FIRST_VERSIONS.get(part.timestamp, NEVER):
+                found = _not_found(ErrorCode.unsupported_version)
+            else:
+                found = _offset_of(core.partition(wanted.name, index), part)
+            results.append(call.reply.ListOffsetsPartitionResponse(partition_index=index, **found))
         topics.append(
             call.reply.ListOffsetsTopicResponse(name=wanted.name, partitions=tuple(results))
         )
     return call.reply.ListOffsetsResponse(topics=tuple(topics))
+
+
+def _not_found(code: ErrorCode) -> dict[str, object]:
+    return {"error_code": code, "timestamp": UNKNOWN, "offset": UNKNOWN, "leader_epoch": UNKNOWN}
 
 
 def _offset_of(partition: "Partition | None", part: Any) -> dict[str, object]:
@@ -58,12 +65,10 @@ def _offset_of(partition: "Partition | None", part: Any) -> dict[str, object]:
                         offset, timestamp = found
                 case -5 | -6:
                     pass
-                case moment if moment >= 0:
+                case moment:
                     found = log.offset_for_time(moment)
                     if found is not None:
                         offset, timestamp = found
-                case _:
-                    code = ErrorCode.unsupported_version
         except (LogError, RecordError):
             code = ErrorCode.kafka_storage_error
     epoch = partition.log.leader_epoch if partition is not None and offset >= 0 else UNKNOWN

@@ -13,6 +13,7 @@ from headrace.broker.handlers import produce_wire as wire
 from headrace.broker.handlers.produce_wire import PartitionData, PartitionResult, TopicResult
 from headrace.broker.protocol import Call
 from headrace.broker.reply import Pending, Reply
+from headrace.broker.topics import TopicError
 from headrace.errors import HeadraceError
 from headrace.log.errors import (
     OutOfOrderSequence,
@@ -199,7 +200,7 @@ def _append(
 
 def error_code(error: HeadraceError) -> ErrorCode:
     """The protocol's code for an error that the records, the log or this module raised."""
-    if isinstance(error, Rejected):
+    if isinstance(error, (Rejected, TopicError)):
         return error.code
     for kind, code in _ERRORS:
         if isinstance(error, kind):

@@ -21,6 +21,8 @@ async def init_producer_id(core: "BrokerCore", request: Any, call: Call) -> Any:
         return _reply(call, ErrorCode.invalid_request, NO_PRODUCER, NO_PRODUCER)
     producer_id = get(request, "producer_id", NO_PRODUCER)
     epoch = get(request, "producer_epoch", NO_PRODUCER)
+    if (producer_id == NO_PRODUCER) != (epoch == NO_PRODUCER):
+        return _reply(call, ErrorCode.invalid_request, NO_PRODUCER, NO_PRODUCER)
     if producer_id >= 0 and 0 <= epoch < MAX_EPOCH:
         return _reply(call, ErrorCode.none, producer_id, epoch + 1)
     try:

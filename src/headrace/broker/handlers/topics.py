@@ -23,8 +23,9 @@ SOURCE_DEFAULT = 5
 async def create_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Make topics; each succeeds or fails by itself."""
     names = Counter(wanted.name for wanted in request.topics)
+    wanted_topics = {wanted.name: wanted for wanted in request.topics}.values()
     results = []
-    for wanted in request.topics:
+    for wanted in wanted_topics:
         if names[wanted.name] > 1:
             error = TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
             results.append(_create_failed(wanted.name, error, call))
@@ -34,7 +35,7 @@ async def create_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
         except (TopicError, InvalidConfig, LogError) as error:
             results.append(_create_failed(wanted.name, error, call))
     if (failure := await journal_failure(core)) is not None:
-        results = [_create_failed(wanted.name, failure, call) for wanted in request.topics]
+        results = [_create_failed(wanted.name, failure, call) for wanted in wanted_topics]
     return call.reply.CreateTopicsResponse(topics=tuple(results))
 
 
@@ -121,10 +122,13 @@ async def delete_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
     else:
         keys = [(state.name, state.topic_id) for state in wanted]
     outcomes = []
-    for name, topic_id in keys:
+    for (name, topic_id), times in Counter(keys).items():
         topic = core.topics.by_id(topic_id) if name is None else core.topics.get(name)
         code, message = ErrorCode.none, ""
-        if topic is None:
+        if times > 1 or (name is None) == (topic_id is None):
+            code = ErrorCode.invalid_request
+            message = "A topic is named once, either by its name or by its id."
+        elif topic is None:
             code = (
                 ErrorCode.unknown_topic_id if name is None else ErrorCode.unknown_topic_or_partition
             )
@@ -152,9 +156,12 @@ async def delete_topics(core: "BrokerCore", request: Any, call: Call) -> Any:
 async def create_partitions(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Give topics more partitions."""
     outcomes = []
-    for wanted in request.topics:
+    names = Counter(wanted.name for wanted in request.topics)
+    for wanted in {wanted.name: wanted for wanted in request.topics}.values():
         code, message = ErrorCode.none, ""
         try:
+            if names[wanted.name] > 1:
+                raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
             _grow(core, wanted, validate_only=request.validate_only)
         except (TopicError, LogError) as error:
             code, message = error_code(error), str(error)
