@@ -18,8 +18,10 @@ from headrace.broker.handlers import (
     offsets,
     partitions,
     produce,
+    producer_states,
     producers,
     records,
+    replicas,
     topics,
     versions,
 )
@@ -74,12 +76,17 @@ _SERVED = (
     Api(23, "offset_for_leader_epoch", 2, 4, partitions.offset_for_leader_epoch),
     Api(32, "describe_configs", 1, 4, configs.describe_configs),
     Api(33, "alter_configs", 0, 2, configs.alter_configs),
+    Api(34, "alter_replica_log_dirs", 1, 2, replicas.alter_replica_log_dirs),
     Api(35, "describe_log_dirs", 1, 5, cluster.describe_log_dirs),
     Api(37, "create_partitions", 0, 3, topics.create_partitions),
     Api(42, "delete_groups", 0, 2, groups.delete_groups),
+    Api(43, "elect_leaders", 0, 2, replicas.elect_leaders),
     Api(44, "incremental_alter_configs", 0, 1, configs.incremental_alter_configs),
+    Api(45, "alter_partition_reassignments", 0, 1, replicas.alter_partition_reassignments),
+    Api(46, "list_partition_reassignments", 0, 0, replicas.list_partition_reassignments),
     Api(47, "offset_delete", 0, 0, offsets.offset_delete),
     Api(60, "describe_cluster", 0, 2, cluster.describe_cluster),
+    Api(61, "describe_producers", 0, 0, producer_states.describe_producers),
     Api(75, "describe_topic_partitions", 0, 0, metadata.describe_topic_partitions),
 )
 
