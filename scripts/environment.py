@@ -34,7 +34,7 @@ def fingerprint(lock: Path) -> str:
 def create() -> None:
     """Create `.venv`, or replace one that another Python or an interrupted run left behind."""
     try:
-        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+        venv.create(ENVIRONMENT, with_pip=True, clear=True, symlinks=True)
     except subprocess.CalledProcessError as error:
         raise SetupFailed(
             f"{sys.executable} cannot create virtual environments. On Debian and Ubuntu, install "
