@@ -1,6 +1,7 @@
 """Requests at the edges of what the protocol allows, answered and not stumbled over."""
 
 import asyncio
+import gc
 import struct
 from datetime import timedelta
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.handlers.fetch import MOST_BYTES
+from headrace.broker.handlers.fetch import MOST_BYTES, Fetch
 from headrace.broker.server import Server
 from headrace.records import build_batch
 from tests.broker.raw_client import Connect, request_frame, request_module, until
@@ -182,3 +183,23 @@ async def test_a_reader_who_waits_for_many_bytes_is_not_answered_with_few(
     async with asyncio.timeout(5):
         response = client.read(waiting, await client.receive(), 1)
     assert response.responses[0].partitions[0].high_watermark == 3
+
+
+async def test_a_long_poll_leaves_nothing_for_the_garbage_collector(
+    server: Server, connect: Connect
+) -> None:
+    client, other, gone = [await connect() for _ in range(3)]
+    await create(client, "tidy")
+    gc.collect()
+    gc.disable()
+    try:
+        waiting = fetch("tidy", 0, wait=60)
+        client.writer.write(request_frame(waiting, 1))
+        gone.writer.write(request_frame(waiting, 1))
+        await until(lambda: sum(type(each) is Fetch for each in gc.get_objects()) == 2)
+        await gone.close()
+        await other.ask(produce("tidy", b"wake up"))
+        await client.receive()
+        await until(lambda: not any(type(each) is Fetch for each in gc.get_objects()))
+    finally:
+        gc.enable()

@@ -48,8 +48,12 @@ class Pending:
     def resolve(self, reply: Reply) -> None:
         """Make the reply known."""
         self.reply = reply
-        if self._then is not None:
-            self._then()
+        # Whoever is to be told of an abandonment refers to this object, in a cycle that would keep
+        # the files of the reply open until the garbage collector comes by.
+        self._abandoned = None
+        then, self._then = self._then, None
+        if then is not None:
+            then()
 
     def then(self, callback: Callable[[], None]) -> None:
         """Call back once the reply is known; it must not be known yet."""
@@ -62,8 +66,9 @@ class Pending:
     def abandon(self) -> None:
         """Nobody waits any more: the client is gone."""
         self._then = None
-        if self._abandoned is not None:
-            self._abandoned()
+        abandoned, self._abandoned = self._abandoned, None
+        if abandoned is not None:
+            abandoned()
 
 
 class Outbox:
