@@ -1,6 +1,7 @@
 """Slow disks, slow clients and bounded memory: whoever is too fast waits, and nobody is dropped."""
 
 import asyncio
+import logging
 import struct
 import threading
 from collections.abc import Iterator
@@ -89,6 +90,28 @@ async def test_a_producer_paused_in_the_middle_of_a_request_is_not_called_stalle
     async with asyncio.timeout(10):
         for number in (1, 2):
             assert struct.unpack_from(">i", await syncing.receive()) == (number,)
+
+
+async def test_a_producer_whose_topic_is_deleted_before_the_sync_is_told_that(
+    server: Server,
+    syncing: RawClient,
+    connect: Connect,
+    slow_disk: threading.Event,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    request = produce("synced", b"doomed")
+    syncing.writer.write(request_frame(request, 1))
+    topic = server.core.topics.get("synced")
+    assert topic is not None
+    await until(lambda: topic.partitions[0].log.end_offset)
+    with caplog.at_level(logging.ERROR):
+        server.core.delete_topic(topic)
+        slow_disk.set()
+        async with asyncio.timeout(5):
+            response = syncing.read(request, await syncing.receive(), 1)
+    code = response.responses[0].partition_responses[0].error_code
+    assert code is ErrorCode.unknown_topic_or_partition
+    assert not caplog.records
 
 
 async def test_stopping_does_not_wait_for_producers_to_pause(tmp_path: Path) -> None:

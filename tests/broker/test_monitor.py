@@ -75,3 +75,19 @@ async def test_anything_else_is_not_found(monitored: Server) -> None:
     status, body = await get(monitored, "/")
     assert status == 404
     assert "/metrics" in body
+
+
+async def test_stopping_lets_go_of_a_client_that_never_asks(tmp_path: Path) -> None:
+    server = Server(
+        BrokerSettings(data=tmp_path, listen="127.0.0.1:0", metrics="127.0.0.1:0", flush="os")
+    )
+    await server.start()
+    assert server.monitor_address is not None
+    reader, writer = await asyncio.open_connection(*split_address(server.monitor_address))
+    writer.write(b"GET /metr")
+    assert await get(server, "/health") == (200, "ok\n")
+    before = asyncio.all_tasks()
+    await server.stop()
+    assert asyncio.all_tasks() < before
+    assert await reader.read() == b""
+    writer.close()

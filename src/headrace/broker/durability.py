@@ -11,14 +11,14 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
-from headrace.log.errors import LogClosed, StorageFailed
+from headrace.log.errors import LogError, StorageFailed
 
 log = logging.getLogger("headrace.broker")
 
 SYNC_THREADS = 4
 """How many files may be synced at the same time."""
 
-Waiter = Callable[[StorageFailed | None], None]
+Waiter = Callable[[LogError | None], None]
 """Called once the data is on the disk, or with the reason why it never will be."""
 
 
@@ -70,7 +70,7 @@ class GroupCommit:
         """Wait until what has been written to a file so far is on the disk."""
         done: asyncio.Future[None] = self._loop.create_future()
 
-        def told(error: StorageFailed | None) -> None:
+        def told(error: LogError | None) -> None:
             if done.done():
                 return
             if error is None:
@@ -109,17 +109,14 @@ class GroupCommit:
             flushed, failure = 0, None
             try:
                 flushed = target.flush()
-            except StorageFailed as error:
+            except LogError as error:
                 failure = error
-            except LogClosed as error:
-                # The topic was deleted while its sync was waiting for a thread.
-                failure = StorageFailed(str(error))
             except Exception as error:
                 log.exception("sync failed")
                 failure = StorageFailed(f"sync failed: {error}")
             self._loop.call_soon_threadsafe(self._finish, target, flushed, failure)
 
-    def _finish(self, target: Durable, flushed: int, failure: StorageFailed | None) -> None:
+    def _finish(self, target: Durable, flushed: int, failure: LogError | None) -> None:
         if failure is None:
             target.advance(flushed)
         for waiter in self._served.pop(target):

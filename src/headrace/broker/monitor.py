@@ -26,6 +26,7 @@ class Monitor:
     def __init__(self, core: "BrokerCore") -> None:
         self._core = core
         self._server: asyncio.Server | None = None
+        self._serving: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
         self.address = ""
 
     async def start(self, host: str, port: int) -> None:
@@ -42,21 +43,28 @@ class Monitor:
         self.address = join_address(host, self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening, and let go of whoever has not sent a request yet."""
         if self._server is not None:
             self._server.close()
+        tasks = [task for task in self._serving.values() if task is not None]
+        for writer in tuple(self._serving):
+            writer.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serving[writer] = asyncio.current_task()
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 request = (await reader.readline()).decode("latin-1").split()
                 while (await reader.readline()).strip():
                     pass
-            writer.write(self._answer(request))
-            await writer.drain()
+            if not writer.is_closing():
+                writer.write(self._answer(request))
+                await writer.drain()
         except (OSError, ValueError, TimeoutError):
             return
         finally:
+            del self._serving[writer]
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()

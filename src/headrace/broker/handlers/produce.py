@@ -16,6 +16,8 @@ from headrace.broker.reply import Pending, Reply
 from headrace.broker.topics import TopicError
 from headrace.errors import HeadraceError
 from headrace.log.errors import (
+    LogClosed,
+    LogError,
     OutOfOrderSequence,
     StaleProducerEpoch,
     StorageFailed,
@@ -41,6 +43,7 @@ _ERRORS: tuple[tuple[type[HeadraceError], ErrorCode], ...] = (
     (MalformedBatch, ErrorCode.invalid_record),
     (OutOfOrderSequence, ErrorCode.out_of_order_sequence_number),
     (StaleProducerEpoch, ErrorCode.invalid_producer_epoch),
+    (LogClosed, ErrorCode.unknown_topic_or_partition),
     (StorageFull, ErrorCode.kafka_storage_error),
     (StorageFailed, ErrorCode.kafka_storage_error),
 )
@@ -100,11 +103,11 @@ class _Sync:
         self._partitions = partitions
         self._position = position
 
-    def __call__(self, failure: StorageFailed | None) -> None:
+    def __call__(self, failure: LogError | None) -> None:
         if failure is not None:
             index = self._partitions[self._position].partition
             self._partitions[self._position] = PartitionResult(
-                index, ErrorCode.kafka_storage_error, message=str(failure)
+                index, error_code(failure), message=str(failure)
             )
         self._acknowledgement.synced()
 
