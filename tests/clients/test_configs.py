@@ -110,7 +110,7 @@ def test_a_topic_has_every_setting_that_kafka_has(cluster: Cluster, admin: Admin
 def test_a_topic_can_be_created_with_settings_copied_from_another_cluster(
     cluster: Cluster, admin: AdminClient, new_topic: TopicFactory
 ):
-    copied = {**RARELY_SET, "compression.type": "lz4", "segment.jitter.ms": "1000"}
+    copied = {**RARELY_SET, "compression.type": "lz4", "flush.ms": "1000", "preallocate": "true"}
     topic = new_topic(config=copied)
     found = describe(admin, ResourceType.TOPIC, topic)
     assert {name: found[name].value for name in copied} == copied

@@ -230,8 +230,8 @@ _OTHER_KEYS = (
     _integer(
         "file.delete.delay.ms", lambda _: 60_000, 0, "Without effect: files that went are removed."
     ),
-    _fixed("flush.messages", ConfigType.LONG, str(LONG_MAX), "durability is set with flush"),
-    _fixed("flush.ms", ConfigType.LONG, str(LONG_MAX), "durability is set with flush"),
+    _integer("flush.messages", lambda _: LONG_MAX, 1, "Without effect: durability is flush's job."),
+    _integer("flush.ms", lambda _: LONG_MAX, 0, "Without effect: durability is flush's job."),
     ConfigKey(
         "follower.replication.throttled.replicas",
         ConfigType.LIST,
