@@ -16,8 +16,10 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource as KafkaPythonResource
 from kafka.admin import ConfigResourceType
+from kio.schema.errors import ErrorCode
 
 from tests.clients.librdkafka import error_code, eventually
+from tests.clients.wire import Wire
 from tests.clusters import Cluster
 from tests.conftest import TopicFactory
 
@@ -229,3 +231,31 @@ def test_kafka_python_reads_and_changes_settings(cluster: Cluster, topic: str):
         eventually(lambda: setting() == "1000000")
     finally:
         client.close()
+
+
+def test_the_broker_says_where_clients_are_told_to_connect(cluster: Cluster, admin: AdminClient):
+    found = describe(admin, ResourceType.BROKER, "1")["advertised.listeners"]
+    assert found.value == f"PLAINTEXT://{cluster.bootstrap}"
+    assert found.is_read_only
+
+
+def test_topics_and_brokers_are_listed_as_having_settings(cluster: Cluster, topic: str):
+    with Wire(cluster) as wire:
+        every = wire.ask("list_config_resources", 1, resource_types=[])
+        topics = wire.ask("list_config_resources", 1, resource_types=[2])
+        brokers = wire.ask("list_config_resources", 1, resource_types=[4])
+    assert {(topic, 2), ("1", 4)} <= {
+        (one.resource_name, one.resource_type) for one in every.config_resources
+    }
+    assert {one.resource_type for one in topics.config_resources} == {2}
+    (broker,) = brokers.config_resources
+    assert broker.resource_name == "1"
+
+
+def test_resources_of_a_type_that_does_not_exist_cannot_be_listed(cluster: Cluster):
+    with Wire(cluster) as wire:
+        metrics = wire.ask("list_config_resources", 0)
+        refused = wire.ask("list_config_resources", 1, resource_types=[2, 64])
+    assert (metrics.error_code, metrics.config_resources) == (ErrorCode.none, ())
+    assert refused.error_code is ErrorCode.unsupported_version
+    assert refused.config_resources == ()

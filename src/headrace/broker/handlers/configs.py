@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 TOPIC = 2
 BROKER = 4
+CLIENT_METRICS = 16
+RESOURCE_TYPES = frozenset({TOPIC, BROKER, 8, CLIENT_METRICS, 32})
+"""What Kafka keeps configurations of; 8 are loggers and 32 groups."""
+
 SOURCE_STATIC_BROKER = 4
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -50,6 +54,25 @@ def describe_configs(core: "BrokerCore", request: Any, call: Call) -> Any:
     return call.reply.DescribeConfigsResponse(results=tuple(results))
 
 
+def list_config_resources(core: "BrokerCore", request: Any, call: Call) -> Any:
+    """Name the topics and the broker, or those of them whose type is asked for.
+
+    The other types that Kafka knows have no members here. The first version asks for one of those,
+    client metrics, without saying so.
+    """
+    wanted = get(request, "resource_types", (CLIENT_METRICS,)) or (TOPIC, BROKER)
+    unknown = not RESOURCE_TYPES.issuperset(wanted)
+    names = {TOPIC: [topic.name for topic in core.topics], BROKER: [str(core.node_id)]}
+    return call.reply.ListConfigResourcesResponse(
+        error_code=ErrorCode.unsupported_version if unknown else ErrorCode.none,
+        config_resources=tuple(
+            call.reply.ConfigResource(resource_name=name, resource_type=kind)
+            for kind in (() if unknown else dict.fromkeys(wanted))
+            for name in names.get(kind, ())
+        ),
+    )
+
+
 def _describe(core: "BrokerCore", resource: Any, request: Any, call: Call) -> tuple[Any, ...]:
     # No keys mean all keys, whether the list is null or empty.
     wanted = resource.configuration_keys or None
@@ -75,12 +98,17 @@ def _describe(core: "BrokerCore", resource: Any, request: Any, call: Call) -> tu
                 config_type=ConfigType.STRING,
                 documentation=None,
             )
-            for name, value in core.described().items()
+            for name, value in _broker_settings(core, call).items()
             if wanted is None or name in wanted
         )
     raise TopicError(
         ErrorCode.invalid_request, "Configurations belong to topics (2) and brokers (4)."
     )
+
+
+def _broker_settings(core: "BrokerCore", call: Call) -> dict[str, str]:
+    host, port = call.address
+    return {"advertised.listeners": f"PLAINTEXT://{host}:{port}", **core.described()}
 
 
 def _topic_config(topic: Topic, name: str, call: Call, *, synonyms: bool, documented: bool) -> Any:
