@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import struct
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from headrace.records import build_batch
 from tests.broker.raw_client import Connect, request_frame, request_module, until
 from tests.broker.test_connections import FETCH, create, fetch, produce
 
+ID = uuid.UUID(int=7)
 LONG_NAME = "n" * 32_767
 
 
@@ -111,14 +113,15 @@ async def test_a_cursor_before_the_first_partition_begins_at_the_first(
     assert [each.partition_index for each in response.topics[0].partitions] == [0]
 
 
-async def test_a_topic_without_a_name_is_refused_where_ids_cannot_be_asked_for(
-    server: Server, connect: Connect
+@pytest.mark.parametrize(("name", "topic_id"), [(None, None), (None, ID), ("named", ID)])
+async def test_a_topic_is_not_asked_for_by_its_id_before_that_is_possible(
+    server: Server, connect: Connect, name: str | None, topic_id: uuid.UUID | None
 ) -> None:
     client = await connect()
     module = request_module("metadata", 10)
     response = await client.ask(
         module.MetadataRequest(
-            topics=(module.MetadataRequestTopic(name=None, topic_id=None),),
+            topics=(module.MetadataRequestTopic(name=name, topic_id=topic_id),),
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )

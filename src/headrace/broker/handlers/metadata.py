@@ -16,7 +16,7 @@ FIRST_NULLABLE_TOPICS = 1
 """Before this version an empty list of topics meant all of them."""
 
 FIRST_TOPIC_IDS = 12
-"""Before this version a topic without a name cannot be asked for, whatever the schema says."""
+"""Before this version topics cannot be asked for by their ids, whatever the schema says."""
 
 
 async def metadata(core: "BrokerCore", request: Any, call: Call) -> Any:
@@ -49,8 +49,8 @@ async def metadata(core: "BrokerCore", request: Any, call: Call) -> Any:
 
 def _find(core: "BrokerCore", wanted: Any, call: Call, *, create: bool) -> Any:
     topic_id = get(wanted, "topic_id")
-    if wanted.name is None and call.version < FIRST_TOPIC_IDS:
-        return _missing(call, "", None, ErrorCode.invalid_request)
+    if call.version < FIRST_TOPIC_IDS and (wanted.name is None or topic_id is not None):
+        return _missing(call, wanted.name or "", None, ErrorCode.invalid_request)
     if topic_id is not None or wanted.name is None:
         topic = core.topics.by_id(topic_id)
         if topic is None:
