@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaConsumer
 from kio.schema.errors import ErrorCode
@@ -91,3 +92,40 @@ def test_every_advertised_range_is_one_that_apache_kafka_has(cluster: Cluster, v
 
 KNOWN_TO_APACHE_KAFKA = frozenset(range(93)) - {4, 5, 6, 7}
 """API keys of Kafka 4.3 without those that only brokers ever sent each other."""
+
+
+def test_a_client_that_asks_is_told_that_it_may_do_everything(
+    cluster: Cluster, admin: AdminClient, topic: str
+):
+    described = admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True)
+    assert {operation.name for operation in described[topic].result(20).authorized_operations} == {
+        *("READ", "WRITE", "CREATE", "DELETE", "ALTER"),
+        *("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+    }
+    whole = admin.describe_cluster(include_authorized_operations=True).result(20)
+    assert {operation.name for operation in whole.authorized_operations} == {
+        *("CREATE", "ALTER", "DESCRIBE", "CLUSTER_ACTION"),
+        *("DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE"),
+    }
+
+
+def test_a_client_that_does_not_ask_is_not_told_what_it_may_do(
+    cluster: Cluster, admin: AdminClient, topic: str
+):
+    described = admin.describe_topics(TopicCollection([topic]))
+    assert not described[topic].result(20).authorized_operations
+    assert not admin.describe_cluster().result(20).authorized_operations
+
+
+def test_described_partitions_come_with_what_may_be_done_to_their_topic(
+    cluster: Cluster, topic: str
+):
+    with Wire(cluster) as wire:
+        (found,) = wire.ask(
+            "describe_topic_partitions",
+            0,
+            topics=[{"name": topic}],
+            response_partition_limit=10,
+            cursor=None,
+        ).topics
+    assert found.topic_authorized_operations == sum(1 << code for code in (*range(3, 9), 10, 11))

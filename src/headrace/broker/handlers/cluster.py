@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
 from headrace.broker.protocol import Call
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ def describe_cluster(core: "BrokerCore", request: Any, call: Call) -> Any:
         endpoint_type=BROKERS,
         cluster_id=core.cluster_id,
         controller_id=core.node_id,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED_FOR,
         brokers=(
             call.reply.DescribeClusterBroker(
                 broker_id=core.node_id, host=host, port=port, is_fenced=False

@@ -22,6 +22,7 @@ from headrace.broker.groups import (
     SyncRequest,
 )
 from headrace.broker.handlers.offsets import offsets_stored
+from headrace.broker.handlers.operations import GROUP_OPERATIONS, NOT_ASKED_FOR
 from headrace.broker.protocol import Call, get
 
 if TYPE_CHECKING:
@@ -32,13 +33,6 @@ GROUP_KEY = 0
 
 TRANSACTION_KEY = 1
 """FindCoordinator asks for a transactional id."""
-
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Everything that can be allowed on a group, as Kafka counts: read, delete, describe, and describe
-and alter its configuration."""
-
-NOT_ASKED_FOR = -(1 << 31)
-"""The authorized operations of a client that does not ask for them."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 

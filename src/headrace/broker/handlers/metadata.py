@@ -4,6 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.handlers.operations import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED_FOR,
+    TOPIC_OPERATIONS,
+)
 from headrace.broker.handlers.topics import journal_failure
 from headrace.broker.protocol import Call, get
 from headrace.broker.topics import NODE_ID, Topic, TopicError, check_name
@@ -22,15 +27,19 @@ FIRST_TOPIC_IDS = 12
 async def metadata(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Describe the topics asked for, or all; make those that are missing, if that is wanted."""
     wanted = request.topics
+    asks = get(request, "include_topic_authorized_operations", False)
+    operations = TOPIC_OPERATIONS if asks else NOT_ASKED_FOR
     if wanted is None or (not wanted and call.version < FIRST_NULLABLE_TOPICS):
-        topics = [_described(topic, call) for topic in core.topics]
+        topics = [_described(topic, call, operations) for topic in core.topics]
     else:
         create = core.settings.auto_create_topics and get(
             request, "allow_auto_topic_creation", True
         )
         before = len(core.topics)
         # A topic that is named a thousand times is described once, as Apache Kafka does.
-        topics = [_find(core, one, call, create=create) for one in dict.fromkeys(wanted)]
+        topics = [
+            _find(core, one, call, operations, create=create) for one in dict.fromkeys(wanted)
+        ]
         changing = len(core.topics) != before or core.unsettled(core.topics.journal)
         if changing and await journal_failure(core) is not None:
             topics = [
@@ -43,11 +52,14 @@ async def metadata(core: "BrokerCore", request: Any, call: Call) -> Any:
         cluster_id=core.cluster_id,
         controller_id=core.node_id,
         topics=tuple(topics),
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if get(request, "include_cluster_authorized_operations", False)
+        else NOT_ASKED_FOR,
         error_code=ErrorCode.none,
     )
 
 
-def _find(core: "BrokerCore", wanted: Any, call: Call, *, create: bool) -> Any:
+def _find(core: "BrokerCore", wanted: Any, call: Call, operations: int, *, create: bool) -> Any:
     topic_id = get(wanted, "topic_id")
     if call.version < FIRST_TOPIC_IDS and (wanted.name is None or topic_id is not None):
         return _missing(call, wanted.name or "", None, ErrorCode.invalid_request)
@@ -55,7 +67,7 @@ def _find(core: "BrokerCore", wanted: Any, call: Call, *, create: bool) -> Any:
         topic = core.topics.by_id(topic_id)
         if topic is None:
             return _missing(call, None, topic_id, ErrorCode.unknown_topic_id)
-        return _described(topic, call)
+        return _described(topic, call, operations)
     topic = core.topics.get(wanted.name)
     if topic is None and create:
         try:
@@ -67,7 +79,7 @@ def _find(core: "BrokerCore", wanted: Any, call: Call, *, create: bool) -> Any:
             return _missing(call, wanted.name, None, ErrorCode.leader_not_available)
     if topic is None:
         return _missing(call, wanted.name, None, missing_code(wanted.name))
-    return _described(topic, call)
+    return _described(topic, call, operations)
 
 
 def missing_code(name: str) -> ErrorCode:
@@ -85,7 +97,7 @@ def _missing(call: Call, name: str | None, topic_id: Any, code: ErrorCode) -> An
     )
 
 
-def _described(topic: Topic, call: Call) -> Any:
+def _described(topic: Topic, call: Call, operations: int) -> Any:
     return call.reply.MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
@@ -94,6 +106,7 @@ def _described(topic: Topic, call: Call) -> Any:
             call.reply.MetadataResponsePartition(**_partition(topic, index))
             for index in range(len(topic.partitions))
         ),
+        topic_authorized_operations=operations,
     )
 
 
@@ -140,6 +153,7 @@ def describe_topic_partitions(core: "BrokerCore", request: Any, call: Call) -> A
                 )
                 if topic
                 else (),
+                topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
         room -= count
