@@ -52,13 +52,20 @@ def test_an_address_that_is_taken_is_refused_with_advice() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(HeadraceError, match=r"cannot listen on .*--port 0"):
+        with pytest.raises(
+            HeadraceError, match=r"cannot listen on .*: address already in use; .*port 0"
+        ):
             Broker(listen=address).start()
 
 
 def test_a_wrong_setting_is_refused_before_anything_starts() -> None:
     with pytest.raises(HeadraceError, match="must be one of ack, interval, os"):
         Broker(flush="never").start()
+
+
+def test_a_misspelt_setting_is_refused_with_the_right_one() -> None:
+    with pytest.raises(HeadraceError, match='did you mean "partitions"'):
+        Broker(partitons=3)
 
 
 def test_stopping_twice_does_no_harm_and_a_stopped_broker_has_no_address() -> None:

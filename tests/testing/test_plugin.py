@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.testing.plugin import BrokerUnderTest
+from headrace.testing.probe import free_ports
 
 pytest_plugins = ["pytester"]
 
@@ -106,6 +107,19 @@ def test_the_cluster_can_be_named_in_the_projects_options(project: pytest.Pytest
     project.runpytest_subprocess("-o", "headrace_bootstrap=kafka.example:9092").assert_outcomes(
         passed=1
     )
+
+
+def test_a_cluster_that_does_not_answer_ends_the_run_with_one_message(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile("""
+        def test_one(headrace_topic): ...
+        def test_two(headrace_topic): ...
+    """)
+    (port,) = free_ports(1)
+    result = project.runpytest_subprocess(f"--headrace-bootstrap=127.0.0.1:{port}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines([f"*no Kafka cluster answers at 127.0.0.1:{port}*start it*"])
 
 
 def test_the_brokers_settings_can_be_overridden(project: pytest.Pytester) -> None:

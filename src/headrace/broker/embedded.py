@@ -1,10 +1,13 @@
 """A broker inside a Python program: `with Broker() as broker: ...`."""
 
 import asyncio
+import dataclasses
+import difflib
 import os
 import shutil
 import tempfile
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +15,7 @@ from typing import Any, Self
 from headrace.broker.event_loop import new_event_loop
 from headrace.broker.server import Server
 from headrace.errors import HeadraceError
-from headrace.settings import BrokerSettings
+from headrace.settings import BrokerSettings, UnknownSetting
 
 
 class Broker:
@@ -30,6 +33,7 @@ class Broker:
     def __init__(
         self, data: Path | str | None = None, *, listen: str = "127.0.0.1:0", **settings: Any
     ) -> None:
+        _check_names(settings)
         self._temporary = data is None
         self._data = None if data is None else Path(data)
         self._settings = {"listen": listen, **settings}
@@ -126,3 +130,12 @@ class Broker:
         if self._temporary and self._data is not None:
             shutil.rmtree(self._data, ignore_errors=True)
             self._data = None
+
+
+def _check_names(settings: Iterable[str]) -> None:
+    known = [field.name for field in dataclasses.fields(BrokerSettings)]
+    for name in settings:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f'did you mean "{close[0]}"?' if close else f"there are {', '.join(known)}."
+            raise UnknownSetting(f'Broker() has no setting "{name}"; {meant}')

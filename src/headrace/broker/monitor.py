@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from headrace.broker.event_loop import reason_of
 from headrace.broker.metrics import render
 from headrace.errors import HeadraceError
 from headrace.settings import join_address
@@ -37,8 +38,8 @@ class Monitor:
             )
         except OSError as error:
             raise CannotMonitor(
-                f"cannot serve metrics on {join_address(host, port)}: {error.strerror or error}; "
-                "choose another address with --metrics"
+                f"cannot serve metrics on {join_address(host, port)}: {reason_of(error)}; choose "
+                "another address (metrics)"
             ) from error
         self.address = join_address(host, self._server.sockets[0].getsockname()[1])
 

@@ -18,7 +18,7 @@ log = logging.getLogger("headrace.broker")
 def run(settings: BrokerSettings, *, on_ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT, then stop cleanly.
 
-    `on_ready` is called with the broker's address once clients can connect. Raises a
+    `on_ready` is called with the address listened on once clients can connect. Raises a
     `HeadraceError` if the broker cannot start.
     """
     _raise_file_limit()
@@ -41,7 +41,7 @@ async def _serve(settings: BrokerSettings, on_ready: Callable[[str], None]) -> N
     _spare_the_collector()
     if server.monitor_address:
         log.info("metrics and health on http://%s", server.monitor_address)
-    on_ready(server.address)
+    on_ready(server.listening)
     await stopping.wait()
     log.info("stopping")
     await server.stop()

@@ -9,6 +9,7 @@ import time
 from headrace.broker.connection import SCRATCH_BYTES, Connection
 from headrace.broker.core import BrokerCore
 from headrace.broker.dispatch import Dispatcher
+from headrace.broker.event_loop import reason_of
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.monitor import Monitor
 from headrace.clock import Clock
@@ -58,6 +59,11 @@ class Server:
     def address(self) -> str:
         """Where clients on this machine find the broker."""
         return join_address(WILDCARDS.get(self.host, self.host), self.port)
+
+    @property
+    def listening(self) -> str:
+        """The address listened on, with the port that was picked; it may mean every interface."""
+        return join_address(self.host, self.port)
 
     @property
     def monitor_address(self) -> str | None:
@@ -162,6 +168,6 @@ class Server:
             )
         except OSError as error:
             raise CannotListen(
-                f"cannot listen on {self.settings.listen}: {error.strerror or error}; choose "
-                "another address with --listen, or --port 0 for any free port"
+                f"cannot listen on {self.settings.listen}: {reason_of(error)}; choose another "
+                "address (listen), or port 0 for any free one"
             ) from error

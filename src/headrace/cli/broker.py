@@ -79,7 +79,8 @@ def broker(
 
 
 def _announce(address: str, settings: BrokerSettings) -> None:
+    told = f"; clients are told {settings.advertise}" if settings.advertise else ""
     print(
-        f"Headrace is ready at {address} (data in {settings.data}, flush={settings.flush})",
+        f"Headrace is ready at {address}{told} (data in {settings.data}, flush={settings.flush})",
         flush=True,
     )

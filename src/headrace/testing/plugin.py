@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _BOOTSTRAP = "headrace_bootstrap"
 _ADMIN_TIMEOUT_SECONDS = 30.0
+_REACH_SECONDS = 5.0
 _LONGEST_LABEL = 80
 """Kafka allows 249 characters in the name of a topic; people read about this many."""
 
@@ -96,9 +97,19 @@ def headrace_topic(request: pytest.FixtureRequest, _headrace_admin: "AdminClient
 
 @pytest.fixture(scope="session")
 def _headrace_admin(headrace_broker: BrokerUnderTest) -> "AdminClient":
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient({"bootstrap.servers": headrace_broker.bootstrap})
+    admin = AdminClient({"bootstrap.servers": headrace_broker.bootstrap})
+    try:
+        admin.list_topics(timeout=_REACH_SECONDS)
+    except KafkaException as error:
+        pytest.exit(
+            f"no Kafka cluster answers at {headrace_broker.bootstrap} within {_REACH_SECONDS:g} s "
+            f"({error.args[0].str()}); start it, or leave out --headrace-bootstrap",
+            returncode=pytest.ExitCode.USAGE_ERROR,
+        )
+    return admin
 
 
 def _fresh_name(test: str) -> str:
