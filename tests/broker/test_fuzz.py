@@ -1,6 +1,6 @@
 """Thousands of broken requests: each is answered or refused, and none leaves a mark.
 
-A run is repeated with `FUZZ_SEED`, and made longer with `FUZZ_SECONDS`.
+`FUZZ_SEED` chooses other requests, and `FUZZ_SECONDS` a longer run.
 """
 
 import os
@@ -23,7 +23,7 @@ from headrace.records.validate import write_checksum
 from tests.broker.process import BrokerProcess
 from tests.broker.random_messages import encoded, random_entity, request_class
 
-SEED = int(os.environ.get("FUZZ_SEED", random.SystemRandom().randrange(2**32)))
+SEED = int(os.environ.get("FUZZ_SEED", "20260"))
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "5"))
 
 TOPICS = ("alpha", "beta", "gamma.delta")
