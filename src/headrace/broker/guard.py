@@ -69,6 +69,8 @@ def read_uvarint(frame: memoryview, position: int) -> tuple[int, int]:
 
 def skip_tagged_fields(frame: memoryview, position: int) -> int:
     """The position after a section of tagged fields."""
+    if frame[position] == 0:
+        return position + 1
     return _skip_unknown(frame, position, [0])
 
 

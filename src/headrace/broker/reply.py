@@ -10,7 +10,7 @@ from typing import Protocol
 
 from headrace.errors import HeadraceError
 
-PIECE = 256 * 1024
+PIECE = 64 * 1024
 """How much of a file is read at a time."""
 
 
