@@ -11,7 +11,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 
 INDEX_ADDRESS = re.compile(
-    r"pythonhosted\.org|/simple/?(?=[\s\"']|$)|^\s*(--|-)?(extra-)?index-url|^\s*--find-links",
+    r"https?://\S+\.(whl|tar\.gz|jar)\b|/(simple|maven2)/?(?=[\s\"']|$)"
+    r"|^\s*(--|-)?(extra-)?index-url|^\s*--find-links",
     re.MULTILINE,
 )
 MACHINE_PATH = re.compile(r"(?<![\w.:/}*-])/(home|root|Users|work|workspace)/\w")
@@ -41,7 +42,7 @@ def test_no_file_names_a_package_index_or_a_path_of_some_machine(pattern: re.Pat
     ("pattern", "text"),
     [
         (INDEX_ADDRESS, "--index-url https://packages.example/simple"),
-        (INDEX_ADDRESS, "a @ https://files.pythonhosted.org/a.whl"),
+        (INDEX_ADDRESS, "a @ https://packages.example/a.whl"),
         (INDEX_ADDRESS, "# x\n--find-links wheels"),
         (MACHINE_PATH, "# via -r /home/ada/project/requirements.in"),
         (MACHINE_PATH, 'DATA = "/root/data"'),
