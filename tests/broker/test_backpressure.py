@@ -1,6 +1,7 @@
 """Slow disks, slow clients and bounded memory: whoever is too fast waits, and nobody is dropped."""
 
 import asyncio
+import errno
 import logging
 import struct
 import threading
@@ -12,11 +13,9 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker import connection as connection_module
 from headrace.broker import server as server_module
-from headrace.broker.connection import WRITE_BUFFER
+from headrace.broker.outbox import PIECE
 from headrace.broker.partition import Partition
-from headrace.broker.reply import PIECE
 from headrace.broker.server import Server
-from headrace.log.errors import StorageFailed
 from headrace.log.slices import LogSlice
 from headrace.settings import BrokerSettings
 from tests.broker.raw_client import Connect, RawClient, request_frame, until
@@ -149,7 +148,7 @@ async def test_consumers_that_do_not_read_cost_little_memory_each(
         idler.writer.write(request_frame(fetch("large", 0, max_bytes=6 << 20), 1) * 3)
     await until(lambda: sum(each._outbox.blocked for each in server._connections) == len(idlers))
     for connection in server._connections:
-        assert connection._transport.get_write_buffer_size() <= WRITE_BUFFER + PIECE
+        assert connection._transport.get_write_buffer_size() <= PIECE
     assert (await client.ask(HELLO)).error_code is ErrorCode.none
 
 
@@ -181,10 +180,10 @@ async def test_a_reply_that_cannot_be_read_ends_one_connection_and_nothing_else(
     await syncing.ask(produce("synced", bytes(1000)))
     other = await connect()
 
-    def fail(self: LogSlice, start: int = 0, count: int | None = None) -> bytes:
-        raise StorageFailed("the disk is broken")
+    def fail(self: LogSlice, socket: int, start: int, count: int) -> int:
+        raise OSError(errno.EIO, "the disk is broken")
 
-    monkeypatch.setattr(LogSlice, "read", fail)
+    monkeypatch.setattr(LogSlice, "send", fail)
     # The fetch is answered when the produce before it is: from within the sync's completion.
     syncing.writer.write(
         request_frame(produce("synced", b"first"), 1) + request_frame(fetch("synced", 0), 2)

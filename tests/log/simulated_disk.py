@@ -162,6 +162,9 @@ class SimulatedDisk:
         self._enter("pread")
         return bytes(self._open[descriptor].data[position : position + count])
 
+    def send_file(self, socket: int, descriptor: int, position: int, count: int, /) -> int:
+        return os.write(socket, self.pread(descriptor, count, position))
+
     def pwrite(self, descriptor: int, data: Readable, position: int, /) -> int:
         self._enter("pwrite")
         target = self._open[descriptor].data

@@ -31,6 +31,9 @@ from headrace.broker.reply import Pending, Reply
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
 
+PRODUCE = 0
+"""The API by which records come in."""
+
 API_VERSIONS = 18
 """The API that clients use to ask which versions of the others they may use."""
 
@@ -55,7 +58,7 @@ class Api:
 
 
 _SERVED = (
-    Api(0, "produce", 3, 13, answer_frame=produce.answer, advertised_first=0),
+    Api(PRODUCE, "produce", 3, 13, answer_frame=produce.answer, advertised_first=0),
     Api(1, "fetch", 4, 18, answer_frame=fetch.answer),
     Api(2, "list_offsets", 1, 11, partitions.list_offsets),
     Api(3, "metadata", 0, 13, metadata.metadata),

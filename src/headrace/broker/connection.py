@@ -8,18 +8,20 @@ take in its replies, or while there is no memory for its next request.
 
 import asyncio
 import logging
+import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from headrace.broker.guard import ProtocolError
 from headrace.broker.memory import RequestMemory
-from headrace.broker.reply import Outbox, Pending, Reply
+from headrace.broker.outbox import Outbox
+from headrace.broker.reply import Pending, Reply
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
+    from headrace.broker.handlers.produce_route import Route
     from headrace.broker.server import Server
 
 log = logging.getLogger("headrace.broker")
@@ -30,9 +32,6 @@ a server share it, because its event loop fills it and hands it over in one step
 
 MAX_UNANSWERED = 256
 """Requests of one connection that may be waiting for their replies."""
-
-WRITE_BUFFER = 128 * 1024
-"""Bytes the transport holds for a client before it says that the client is slow."""
 
 LONGEST_REASON = 300
 """Letters of a refusal that are logged; it may quote names that a hostile client made up."""
@@ -61,15 +60,18 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = False
         self.client_host = ""
         self.address = ("", 0)
+        self.route: Route | None = None
+        """How the client's produce requests begin, for the broker to recognise the next."""
         self.active_at = time.monotonic()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         # uvloop's transports have all the methods but not the type.
         transport = cast(asyncio.Transport, transport)
-        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        # It says so whenever a socket does not take all it is given.
+        transport.set_write_buffer_limits(high=0)
         self._transport = transport
-        self._outbox = Outbox(transport.write)
+        self._outbox = Outbox(transport, _plain_socket(transport))
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.address = self._server.advertised(transport.get_extra_info("sockname"))
@@ -96,11 +98,17 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes have arrived."""
         self.active_at = time.monotonic()
         if self._buffer is None:
-            self._guarded(self._accept, self._scratch[:count])
+            try:
+                self._accept(self._scratch[:count])
+            except Exception as error:
+                self._fail(error)
             return
         self._filled += count
         if self._filled == self._wanted:
-            self._guarded(self._handle, self._view[: self._wanted])
+            try:
+                self._handle(self._view[: self._wanted])
+            except Exception as error:
+                self._fail(error)
             self._release_buffer()
 
     def eof_received(self) -> bool:
@@ -153,14 +161,13 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the client waits for the broker, so that silence is not idleness."""
         return bool(self._unanswered) or self._waits_for_memory
 
-    def _guarded(self, step: Callable[[memoryview], None], data: memoryview) -> None:
-        try:
-            step(data)
-        except ProtocolError as error:
+    def _fail(self, error: Exception) -> None:
+        """Close the connection: of a client that does not speak the protocol, or after a bug."""
+        if isinstance(error, ProtocolError):
             self.refuse(str(error))
-        except Exception:
-            log.exception("closing the connection from %s after an error", self.client_host)
-            self.close()
+            return
+        log.error("closing the connection from %s after an error", self.client_host, exc_info=error)
+        self.close()
 
     def _accept(self, data: memoryview) -> None:
         """Handle the whole requests in freshly received bytes and keep the beginning of a next."""
@@ -243,7 +250,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _give_up(self, error: Exception) -> None:
         """Close a connection whose reply cannot be read from the disk; it may have begun."""
-        log.error("closing the connection from %s: %s", self.client_host, error)
+        if not isinstance(error, ConnectionError):
+            log.error("closing the connection from %s: %s", self.client_host, error)
         self._outbox.clear()
         self._reading = False
         self._transport.abort()
@@ -269,14 +277,24 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_up(self) -> None:
         """Start the requests that had arrived when the client was paused, then read on."""
-        if self._reading and not self._closed:
-            self._guarded(self._accept_more, memoryview(b""))
-
-    def _accept_more(self, data: memoryview) -> None:
-        self._accept(data)
-        if self._reading:
-            self._read_on()
+        if not self._reading or self._closed:
+            return
+        try:
+            self._accept(memoryview(b""))
+        except Exception as error:
+            self._fail(error)
+        else:
+            if self._reading:
+                self._read_on()
 
     def _read_on(self) -> None:
         self.active_at = time.monotonic()
         self._transport.resume_reading()
+
+
+def _plain_socket(transport: asyncio.Transport) -> socket.socket | None:
+    """The socket to which bytes may go past the transport, which remains the one to close it."""
+    same = transport.get_extra_info("socket")
+    if same is None or transport.get_extra_info("sslcontext") is not None:
+        return None
+    return socket.socket(same.family, same.type, same.proto, same.fileno())

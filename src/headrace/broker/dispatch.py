@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.apis import API_VERSIONS, APIS, Api
+from headrace.broker.apis import API_VERSIONS, APIS, PRODUCE, Api
 from headrace.broker.guard import ProtocolError
+from headrace.broker.handlers import produce
 from headrace.broker.handlers.versions import supported
 from headrace.broker.protocol import Call, UnsupportedRequest, message_codec, read_client_id
 from headrace.broker.reply import Pending, Reply
@@ -37,6 +38,11 @@ class Dispatcher:
             api_key, version, correlation_id = _PREFIX.unpack_from(frame)
         except struct.error:
             raise ProtocolError("the request ends inside its header") from None
+        if api_key == PRODUCE and (route := connection.route) is not None:
+            reply = produce.answer_on(route, self._core, frame, version, correlation_id)
+            if reply is not None:
+                self._core.metrics.requests[PRODUCE] += 1
+                return reply
         api = APIS.get(api_key)
         if api is None or not api.first <= version <= api.last:
             return self._unsupported(api, api_key, version, correlation_id, connection)
@@ -47,7 +53,10 @@ class Dispatcher:
             version, correlation_id, client_id, connection.client_host, connection.address, codec
         )
         if api.answer_frame is not None:
-            return api.answer_frame(self._core, frame, body, call)
+            reply = api.answer_frame(self._core, frame, body, call)
+            if api_key == PRODUCE:
+                connection.route = call.route
+            return reply
         assert api.answer is not None
         answer = api.answer(self._core, codec.read(frame, body), call)
         if not inspect.iscoroutine(answer):

@@ -28,6 +28,7 @@ class Partition:
         "records_in",
         "retired",
         "topic",
+        "waits_for_sync",
     )
 
     def __init__(self, topic: str, index: int, log: PartitionLog, commits: "GroupCommit") -> None:
@@ -39,6 +40,8 @@ class Partition:
         self.bytes_in = 0
         self.bytes_out = 0
         self.records_in = 0
+        self.waits_for_sync = log.settings.flush is Flush.ACK
+        """Whether what is appended is acknowledged, and shown to readers, only once synced."""
         self._commits = commits
         self._unannounced = 0
         self._wakes: set[Wake] = set()
@@ -47,18 +50,17 @@ class Partition:
         self,
         batch: memoryview,
         header: BatchHeader,
-        *,
         append_time: int | None = None,
         waiter: "Waiter | None" = None,
     ) -> Append:
         """Append one valid batch; readers are woken as soon as they may see it.
 
         The waiter is told once the batch is as safe as the topic's flush policy demands: at once,
-        unless that is `ack`.
+        unless the partition waits for syncs.
         """
         log = self.log
-        appended = log.append(batch, header, append_time=append_time)
-        syncs = log.settings.flush is Flush.ACK
+        appended = log.append(batch, header, append_time)
+        syncs = self.waits_for_sync
         if not appended.duplicate:
             size = len(batch)
             self.bytes_in += size
@@ -81,6 +83,7 @@ class Partition:
         """Behave differently from now on; readers are woken if that shows them more."""
         before = self.log.high_watermark
         self.log.reconfigure(settings)
+        self.waits_for_sync = settings.flush is Flush.ACK
         if self.log.high_watermark > before:
             self._announce_synced()
 

@@ -12,13 +12,16 @@ import struct
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kio.index import load_entity_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from headrace.broker.guard import ProtocolError, guard, skip_tagged_fields
+
+if TYPE_CHECKING:
+    from headrace.broker.handlers.produce_route import Route
 
 LONGEST_MESSAGE = 1_000
 """Letters of an error message; it may quote a name that is as long as a string can be."""
@@ -74,6 +77,8 @@ class Call:
     client_host: str
     address: tuple[str, int]
     codec: "MessageCodec"
+    route: "Route | None" = None
+    """Set by a produce request: the way that the client's next ones may take."""
 
     @property
     def reply(self) -> ReplySchema:

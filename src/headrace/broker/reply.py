@@ -1,21 +1,11 @@
 """What goes back to a client: bytes, or bytes with pieces of log files between them.
 
-A fetch reply names the file ranges it consists of and does not hold them: they are read in small
-pieces as the client takes them in, so a client that does not read costs one piece of memory.
+A fetch reply names the file ranges it consists of and does not hold them: `outbox` sends them as
+the client takes them in.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
-
-from headrace.errors import HeadraceError
-
-PIECE = 64 * 1024
-"""How much of a file is read at a time."""
-
-
-class FileEnded(HeadraceError):
-    """A log file has become shorter than it was: somebody else has changed it."""
 
 
 class FileRange(Protocol):
@@ -28,6 +18,10 @@ class FileRange(Protocol):
 
     def read(self, start: int, count: int) -> bytes:
         """`count` bytes from `start`, which counts from the range's beginning."""
+        ...
+
+    def send(self, socket: int, start: int, count: int) -> int:
+        """Send some of these bytes to a socket without blocking on it, and say how many."""
         ...
 
 
@@ -69,62 +63,3 @@ class Pending:
         abandoned, self._abandoned = self._abandoned, None
         if abandoned is not None:
             abandoned()
-
-
-class Outbox:
-    """The bytes on their way to one client, in order, written only as fast as it reads."""
-
-    __slots__ = ("_blocked", "_parts", "_position", "_write")
-
-    def __init__(self, write: Callable[[bytes], None]) -> None:
-        self._write = write
-        self._parts: deque[bytes | FileRange] = deque()
-        self._position = 0
-        self._blocked = False
-
-    @property
-    def blocked(self) -> bool:
-        """Whether the client has more to read before anything else can be written."""
-        return self._blocked
-
-    def send(self, reply: Reply) -> None:
-        """Write a reply after everything that was sent before it."""
-        if type(reply) is bytes:
-            if not self._parts:
-                self._write(reply)
-                return
-            self._parts.append(reply)
-        else:
-            self._parts.extend(reply)  # type: ignore[arg-type]
-        self._pump()
-
-    def block(self) -> None:
-        """The transport's buffer is full."""
-        self._blocked = True
-
-    def unblock(self) -> None:
-        """The transport's buffer has drained."""
-        self._blocked = False
-        self._pump()
-
-    def clear(self) -> None:
-        """The client is gone: let go of the files."""
-        self._parts.clear()
-        self._position = 0
-
-    def _pump(self) -> None:
-        parts = self._parts
-        while parts and not self._blocked:
-            part = parts[0]
-            if isinstance(part, bytes):
-                parts.popleft()
-                self._write(part)
-                continue
-            piece = part.read(self._position, min(PIECE, part.length - self._position))
-            if not piece:
-                raise FileEnded(f"a log file ends {part.length - self._position} bytes too early")
-            self._position += len(piece)
-            if self._position >= part.length:
-                parts.popleft()
-                self._position = 0
-            self._write(piece)

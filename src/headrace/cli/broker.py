@@ -10,10 +10,13 @@ import typer
 from headrace.cli.options import assignments_from
 from headrace.settings import BrokerSettings, join_address, load_settings, split_address
 
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
 _LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 
+@app.command()
 def broker(
     context: typer.Context,
     listen: Annotated[

@@ -17,8 +17,8 @@ INTERRUPTED = 130
 """The shell's convention for a command ended by Ctrl-C."""
 
 
-class CommandGroup(TyperGroup):
-    """The root of all commands: turns exceptions into a line for the person and an exit code.
+class FailingGroup(TyperGroup):
+    """Commands that may fail: turns exceptions into a line for the person and an exit code.
 
     Errors in usage are the command line library's business and end with 2. An exception that is
     neither ours nor the system's is a defect and keeps its traceback.

@@ -21,6 +21,7 @@ app = typer.Typer(
     help="List, describe and reset consumer groups.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,
 )
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]

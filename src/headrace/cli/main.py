@@ -6,12 +6,11 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import broker, groups, produce, tail, topics
-from headrace.cli.failures import CommandGroup
+from headrace.cli.commands import Commands
 
 app = typer.Typer(
     name="headrace",
-    cls=CommandGroup,
+    cls=Commands,
     help="Event streaming for Python: a log that speaks the Kafka protocol, and tools for it.",
     epilog="The tools work with any Kafka cluster: name it with --bootstrap or in headrace.toml.",
     no_args_is_help=True,
@@ -20,11 +19,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("broker")(broker.broker)
-app.add_typer(topics.app, name="topics")
-app.command("produce")(produce.produce)
-app.command("tail")(tail.tail)
-app.add_typer(groups.app, name="groups")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,13 +1,15 @@
 """Options that several commands share, and what they lead to."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.clock import SystemClock
-from headrace.kafka import Cluster, Position, parse_position
-from headrace.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from headrace.kafka import Cluster, Position
+    from headrace.settings import Settings
 
 BootstrapOption = Annotated[
     str | None,
@@ -25,14 +27,18 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 """Output for programs."""
 
 
-def settings_of(context: typer.Context, flags: dict[str, object] | None = None) -> Settings:
+def settings_of(context: typer.Context, flags: dict[str, object] | None = None) -> "Settings":
     """The settings that hold for a command: `headrace --config` names the file."""
+    from headrace.settings import load_settings
+
     config: Path | None = context.find_root().obj
     return load_settings(config, flags=flags)
 
 
-def cluster_of(context: typer.Context, bootstrap: str | None) -> Cluster:
+def cluster_of(context: typer.Context, bootstrap: str | None) -> "Cluster":
     """The cluster that a command talks to."""
+    from headrace.kafka import Cluster
+
     return Cluster(settings_of(context, {"kafka.bootstrap": bootstrap}).kafka)
 
 
@@ -41,8 +47,10 @@ def now_ms() -> int:
     return SystemClock().now_ms()
 
 
-def position_from(text: str, option: str) -> Position:
+def position_from(text: str, option: str) -> "Position":
     """A position from the command line; a usage error names the option."""
+    from headrace.kafka import parse_position
+
     try:
         return parse_position(text, now_ms=now_ms())
     except ValueError as error:

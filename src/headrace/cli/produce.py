@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from headrace.cli.record_input import LineReader
     from headrace.cli.sending import Sending
 
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
 
 class Acks(StrEnum):
     """When a record counts as written."""
@@ -36,6 +38,7 @@ class Compression(StrEnum):
     ZSTD = "zstd"
 
 
+@app.command()
 def produce(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to write.")],

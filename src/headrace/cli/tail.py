@@ -25,10 +25,13 @@ from headrace.kafka import (
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
 _SHOWN_BY_DEFAULT = 10
 """Records per partition that a plain `headrace tail TOPIC` begins with."""
 
 
+@app.command()
 def tail(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],

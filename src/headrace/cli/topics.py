@@ -23,6 +23,7 @@ app = typer.Typer(
     help="List, create, describe, delete and configure topics.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,
 )
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]

@@ -39,6 +39,10 @@ class Disk(Protocol):
         """Read at most `count` bytes; fewer only at the end of the file."""
         ...
 
+    def send_file(self, socket: int, descriptor: int, position: int, count: int, /) -> int:
+        """Send some of a file to a socket, and say how many bytes; none only at its end."""
+        ...
+
     def pwrite(self, descriptor: int, data: Readable, position: int, /) -> int:
         """Write some of `data`, and say how many bytes."""
         ...
@@ -97,6 +101,7 @@ class SystemDisk:
 
     close = staticmethod(os.close)
     pread = staticmethod(os.pread)
+    send_file = staticmethod(os.sendfile)
     pwrite = staticmethod(os.pwrite)
     truncate = staticmethod(os.ftruncate)
     sync = staticmethod(_sync)

@@ -38,6 +38,10 @@ class FileHandle:
         except OSError as error:
             raise storage_error(error, self.path, "read") from error
 
+    def send(self, socket: int, position: int, count: int) -> int:
+        """Send up to `count` bytes to a socket that does not block, and say how many it took."""
+        return self.disk.send_file(socket, self.descriptor, position, count)
+
     def fileno(self) -> int:
         """The operating system's number for it."""
         return self.descriptor

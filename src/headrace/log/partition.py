@@ -36,6 +36,8 @@ from headrace.records import (
 
 logger = logging.getLogger(__name__)
 
+# Skips the Python-level constructor of a named tuple; every batch makes one.
+_new = tuple.__new__
 
 CHECKPOINT_FIRST: Final = -1
 """In place of the size at which a segment is full: nothing may be appended before a checkpoint.
@@ -181,7 +183,7 @@ class PartitionLog:
         self._visible_at_once = relaxed
 
     def append(
-        self, batch: Writable, header: BatchHeader, *, append_time: int | None = None
+        self, batch: Writable, header: BatchHeader, append_time: int | None = None
     ) -> Append:
         """Append one batch that `validate_batch` has accepted; `header` is its header.
 
@@ -227,7 +229,7 @@ class PartitionLog:
             self.end_offset = end_offset
             if self._visible_at_once:
                 self.high_watermark = end_offset
-        return Append(base_offset, end_offset - 1, stamped, False)
+        return _new(Append, (base_offset, end_offset - 1, stamped, False))
 
     def read(
         self,

@@ -42,6 +42,16 @@ class LogSlice:
             return b""
         return self.handle.read(count, self.position + start)
 
+    def send(self, socket: int, start: int, count: int) -> int:
+        """Send up to `count` bytes from `start` on to a socket, past this process's memory.
+
+        Returns how many it took; raises what the operating system says of a socket that takes
+        none. This may block on the disk, never on a non-blocking socket.
+        """
+        if self.handle is None:
+            return 0
+        return self.handle.send(socket, self.position + start, min(count, self.length - start))
+
 
 EMPTY_SLICE: Final = LogSlice(None, 0, 0)
 """What there is to read at the end of a log."""

@@ -140,7 +140,7 @@ def require_whole(header: BatchHeader, position: int, end: int) -> None:
             position,
             header.base_offset,
         )
-    if header.size > end - position:
+    if header.length > end - position - LENGTH_END:
         raise TruncatedBatch(
             f"its length says {header.size} bytes but only {end - position} are there",
             position,

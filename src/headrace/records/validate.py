@@ -12,6 +12,7 @@ from headrace.records.codecs import Codec
 from headrace.records.errors import CorruptBatch, InvalidBatch
 from headrace.records.header import (
     APPEND_TIME,
+    CODEC_MASK,
     LENGTH_END,
     BatchHeader,
     Readable,
@@ -67,7 +68,7 @@ def _inconsistency(header: BatchHeader) -> str | None:
     count = header.record_count
     if count < 1 or header.last_offset_delta != count - 1:
         return f"{count} records do not fit a last offset delta of {header.last_offset_delta}"
-    if header.codec > _LAST_CODEC:
+    if header.attributes & CODEC_MASK > _LAST_CODEC:
         return f"compression codec {header.codec} does not exist"
     if header.max_timestamp < NO_TIMESTAMP:
         return f"max timestamp {header.max_timestamp} is negative"

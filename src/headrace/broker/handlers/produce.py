@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.guard import ProtocolError
 from headrace.broker.handlers import produce_wire as wire
+from headrace.broker.handlers.produce_route import Route
 from headrace.broker.handlers.produce_wire import PartitionData, PartitionResult, TopicResult
 from headrace.broker.protocol import Call
 from headrace.broker.reply import Pending, Reply
@@ -24,6 +25,7 @@ from headrace.log.errors import (
     StorageFull,
 )
 from headrace.records import (
+    BatchHeader,
     Codec,
     CorruptBatch,
     MalformedBatch,
@@ -34,6 +36,9 @@ from headrace.records import (
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
     from headrace.broker.topics import Topic
+
+ALL = -1
+"""The `acks` of a client that wants its records to be safe."""
 
 FIRST_ZSTD = 7
 """Clients of earlier versions cannot read zstd, so they may not write it either (KIP-110)."""
@@ -60,18 +65,20 @@ class Rejected(HeadraceError):
 class Acknowledgement:
     """Collects the results of one request and replies when the last of them is known."""
 
-    __slots__ = ("_call", "_outstanding", "pending", "results")
+    __slots__ = ("_correlation_id", "_outstanding", "_version", "pending", "results")
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, version: int, correlation_id: int) -> None:
+        self._version = version
+        self._correlation_id = correlation_id
         self._outstanding = 0
         self.results: list[TopicResult] = []
         self.pending: Pending | None = None
 
-    def await_sync(self, partitions: list[PartitionResult], position: int) -> "_Sync":
-        """One more result depends on a sync; called with it when it is done."""
+    def await_sync(self) -> "_Sync":
+        """The result that comes next depends on a sync; called with it when it is done."""
         self._outstanding += 1
-        return _Sync(self, partitions, position)
+        _, partitions = self.results[-1]
+        return _Sync(self, partitions, len(partitions))
 
     def synced(self) -> None:
         """One sync is done."""
@@ -88,7 +95,7 @@ class Acknowledgement:
 
     def reply(self) -> bytes:
         """The response frame."""
-        return wire.write(self.results, self._call.version, self._call.correlation_id)
+        return wire.write(self.results, self._version, self._correlation_id)
 
 
 class _Sync:
@@ -116,78 +123,81 @@ def answer(core: "BrokerCore", frame: memoryview, body: int, call: Call) -> Repl
     """Append everything in the request, in its order."""
     request = wire.read(frame, body, call.version)
     acks = request.acks
-    acknowledgement = Acknowledgement(call)
+    acknowledgement = Acknowledgement(call.version, call.correlation_id)
+    topic: Topic | None = None
     for key, partitions in request.topics:
         topic = core.topics.find(key)
         results: list[PartitionResult] = []
         acknowledgement.results.append((key, results))
         for data in partitions:
             try:
-                if acks not in (-1, 0, 1):
+                if acks not in (ALL, 0, 1):
                     raise Rejected(ErrorCode.invalid_required_acks, f"acks={acks} means nothing")
-                result = _append(core, topic, key, data, call, acks, acknowledgement, results)
+                if topic is None:
+                    raise _unknown(key, call.version)
+                result = _append(core, topic, data, call.version, acks, acknowledgement)
             except HeadraceError as error:
                 if acks == 0:
                     raise ProtocolError(
                         f"produce to {key}-{data.partition} without acknowledgement failed: {error}"
                     ) from error
-                core.metrics.rejected_batches += 1
-                result = PartitionResult(data.partition, error_code(error), message=str(error))
+                result = _rejection(core, data.partition, error)
             results.append(result)
-    return None if acks == 0 else acknowledgement.finish()
+    if acks == 0:
+        return None
+    call.route = Route.of(frame, request, call.version, topic)
+    return acknowledgement.finish()
+
+
+def answer_on(
+    route: Route, core: "BrokerCore", frame: memoryview, version: int, correlation_id: int
+) -> Reply | Pending | None:
+    """Append the one batch of a request that takes a known route; None if this one does not."""
+    matched = route.match(frame, version)
+    if matched is None:
+        return None
+    index, batch = matched
+    topic = route.topic
+    partition = topic.partitions[index]
+    if partition.retired or (route.acks == ALL and partition.waits_for_sync):
+        return None
+    try:
+        header, append_time = _admit(core, topic, batch, version, route.acks)
+        appended = partition.append(batch, header, append_time)
+    except HeadraceError as error:
+        result = _rejection(core, index, error)
+        return wire.write([(route.key, [result])], version, correlation_id)
+    return route.reply(
+        correlation_id,
+        index,
+        appended.base_offset,
+        appended.timestamp,
+        partition.log.start_offset,
+    )
 
 
 def _append(
     core: "BrokerCore",
-    topic: "Topic | None",
-    key: object,
+    topic: "Topic",
     data: PartitionData,
-    call: Call,
+    version: int,
     acks: int,
     acknowledgement: Acknowledgement,
-    results: list[PartitionResult],
 ) -> PartitionResult:
-    if topic is None:
-        raise _unknown(key, call.version)
     if not 0 <= data.partition < len(topic.partitions):
         raise Rejected(
             ErrorCode.unknown_topic_or_partition,
             f"{topic.name} has {len(topic.partitions)} partitions, and none is {data.partition}",
         )
-    batch = data.records
-    if not batch:
+    if not data.records:
         raise Rejected(ErrorCode.invalid_record, "there is no record batch")
-    if acks == -1 and topic.min_insync_replicas > 1:
-        raise Rejected(
-            ErrorCode.not_enough_replicas,
-            f"{topic.name} demands {topic.min_insync_replicas} in-sync replicas and has one",
-        )
-    header = read_header(batch)
-    if header.size != len(batch):
-        if header.size > len(batch):
-            raise Rejected(
-                ErrorCode.invalid_record,
-                f"the batch claims {header.size} bytes and has {len(batch)}; send it whole",
-            )
-        raise Rejected(ErrorCode.invalid_record, "a produce request carries one batch a partition")
-    if header.size > topic.max_message_bytes:
-        raise Rejected(
-            ErrorCode.message_too_large,
-            f"the batch has {header.size} bytes; {topic.name} takes {topic.max_message_bytes} "
-            "(max.message.bytes)",
-        )
-    validate_batch(batch, header)
-    if header.is_control or header.is_transactional:
-        raise Rejected(ErrorCode.invalid_record, "control and transactional batches are refused")
-    if header.codec == Codec.ZSTD and call.version < FIRST_ZSTD:
-        raise Rejected(
-            ErrorCode.unsupported_compression_type, "zstd needs produce version 7 or newer"
-        )
-    append_time = topic.check_time(header.max_timestamp, core.clock)
+    header, append_time = _admit(core, topic, data.records, version, acks)
     partition = topic.partitions[data.partition]
-    waiter = acknowledgement.await_sync(results, len(results)) if acks == -1 else None
+    waiter = None
+    if acks == ALL and partition.waits_for_sync:
+        waiter = acknowledgement.await_sync()
     try:
-        appended = partition.append(batch, header, append_time=append_time, waiter=waiter)
+        appended = partition.append(data.records, header, append_time, waiter)
     except HeadraceError:
         if waiter is not None:
             acknowledgement.synced()
@@ -199,6 +209,45 @@ def _append(
         appended.timestamp,
         partition.log.start_offset,
     )
+
+
+def _admit(
+    core: "BrokerCore", topic: "Topic", batch: memoryview, version: int, acks: int
+) -> tuple[BatchHeader, int | None]:
+    """The header of a batch that a topic takes, and the time to stamp it with, if any."""
+    if acks == ALL and topic.min_insync_replicas > 1:
+        raise Rejected(
+            ErrorCode.not_enough_replicas,
+            f"{topic.name} demands {topic.min_insync_replicas} in-sync replicas and has one",
+        )
+    header = read_header(batch)
+    size = len(batch)
+    if header.size != size:
+        if header.size > size:
+            raise Rejected(
+                ErrorCode.invalid_record,
+                f"the batch claims {header.size} bytes and has {size}; send it whole",
+            )
+        raise Rejected(ErrorCode.invalid_record, "a produce request carries one batch a partition")
+    if size > topic.max_message_bytes:
+        raise Rejected(
+            ErrorCode.message_too_large,
+            f"the batch has {size} bytes; {topic.name} takes {topic.max_message_bytes} "
+            "(max.message.bytes)",
+        )
+    validate_batch(batch, header)
+    if header.is_control or header.is_transactional:
+        raise Rejected(ErrorCode.invalid_record, "control and transactional batches are refused")
+    if version < FIRST_ZSTD and header.codec == Codec.ZSTD:
+        raise Rejected(
+            ErrorCode.unsupported_compression_type, "zstd needs produce version 7 or newer"
+        )
+    return header, topic.check_time(header.max_timestamp, core.clock)
+
+
+def _rejection(core: "BrokerCore", partition: int, error: HeadraceError) -> PartitionResult:
+    core.metrics.rejected_batches += 1
+    return PartitionResult(partition, error_code(error), message=str(error))
 
 
 def error_code(error: HeadraceError) -> ErrorCode:

@@ -25,7 +25,8 @@ FIRST_TOPIC_IDS = 13
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
-_RESULT = struct.Struct(">ihqqq")
+RESULT = struct.Struct(">ihqqq")
+"""Partition, error code, base offset, append time and log start offset of a result."""
 
 
 class PartitionData(NamedTuple):
@@ -33,6 +34,8 @@ class PartitionData(NamedTuple):
 
     partition: int
     records: memoryview | None
+    position: int
+    """Where in the request the partition's number stands."""
 
 
 class TopicData(NamedTuple):
@@ -93,11 +96,12 @@ def _read_flexible(frame: memoryview, position: int, version: int) -> ProduceReq
         spend(budget, partition_count)
         partitions = []
         for _ in range(partition_count - 1):
+            began = position
             (index,) = _INT32.unpack_from(frame, position)
             size, position = read_uvarint(frame, position + 4)
             records = _slice(frame, position, size - 1) if size else None
             position = skip_tagged_fields(frame, position + max(size - 1, 0))
-            partitions.append(PartitionData(index, records))
+            partitions.append(PartitionData(index, records, began))
         position = skip_tagged_fields(frame, position)
         topics.append(TopicData(topic or "", partitions))
     return ProduceRequest(transactional_id, acks, topics)
@@ -118,6 +122,7 @@ def _read_legacy(frame: memoryview, position: int) -> ProduceRequest:
         spend(budget, partition_count)
         partitions = []
         for _ in range(partition_count):
+            began = position
             (index,) = _INT32.unpack_from(frame, position)
             (size,) = _INT32.unpack_from(frame, position + 4)
             position += 8
@@ -125,7 +130,7 @@ def _read_legacy(frame: memoryview, position: int) -> ProduceRequest:
             if size >= 0:
                 records = _slice(frame, position, size)
                 position += size
-            partitions.append(PartitionData(index, records))
+            partitions.append(PartitionData(index, records, began))
         topics.append(TopicData(topic or "", partitions))
     return ProduceRequest(transactional_id, acks, topics)
 
@@ -150,7 +155,7 @@ def _write_flexible(results: list[TopicResult], version: int) -> bytes:
             body += _compact(topic.encode())
         body += uvarint(len(partitions) + 1)
         for result in partitions:
-            body += _RESULT.pack(*result[:5])
+            body += RESULT.pack(*result[:5])
             body += b"\x01"
             body += b"\0" if result.message is None else _compact(result.message.encode())
             body += b"\0"
@@ -165,7 +170,7 @@ def _write_legacy(results: list[TopicResult], version: int) -> bytes:
         name = str(topic).encode()
         body += _INT16.pack(len(name)) + name + _INT32.pack(len(partitions))
         for result in partitions:
-            packed = _RESULT.pack(*result[:5])
+            packed = RESULT.pack(*result[:5])
             body += packed if version >= 5 else packed[:22]
             if version >= 8:
                 body += b"\0\0\0\0"
