@@ -1,15 +1,11 @@
-"""Classic consumer groups: members that share work, generation by generation, and their offsets.
+"""Groups of members that share work, and how far each group has read.
 
-Read `state` for the states, `group` for how a group moves through them, `joining` and `membership`
-for what each request means on the way, and `coordinator` for all groups together. `offsets` keeps
-how far every group has read. Nothing here knows sockets or the wire format.
+`registry` has every group, `coordinator` is what requests are made to, `offsets` keeps what was
+committed. In a group of the `classic` kind the members share out the work themselves. Nothing here
+knows sockets or the wire format.
 """
 
-from headrace.broker.groups.coordinator import GROUP_TYPE, GroupCoordinator
-from headrace.broker.groups.entries import Committed, TopicPartition, UnreadableEntry
-from headrace.broker.groups.errors import GroupError, MemberIdRequired
-from headrace.broker.groups.messages import (
-    Committer,
+from headrace.broker.groups.classic.messages import (
     Departed,
     Departure,
     GroupDescription,
@@ -21,13 +17,16 @@ from headrace.broker.groups.messages import (
     Synced,
     SyncRequest,
 )
+from headrace.broker.groups.classic.state import GroupState
+from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.entries import Committed, TopicPartition, UnreadableEntry
+from headrace.broker.groups.errors import GroupError, MemberIdRequired
+from headrace.broker.groups.messages import Committer, GroupKind, GroupListing
 from headrace.broker.groups.offsets import OffsetStore
 from headrace.broker.groups.settings import GroupSettings
-from headrace.broker.groups.state import GroupState
 from headrace.broker.groups.timers import TimerHandle, Timers
 
 __all__ = [
-    "GROUP_TYPE",
     "Committed",
     "Committer",
     "Departed",
@@ -35,6 +34,8 @@ __all__ = [
     "GroupCoordinator",
     "GroupDescription",
     "GroupError",
+    "GroupKind",
+    "GroupListing",
     "GroupSettings",
     "GroupState",
     "JoinRequest",

@@ -2,19 +2,14 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import joining, membership
-from headrace.broker.groups.description import describe
-from headrace.broker.groups.entries import Committed, GroupSettled, TopicPartition
-from headrace.broker.groups.errors import GroupError, group_not_found, unknown_member
-from headrace.broker.groups.group import Group
-from headrace.broker.groups.messages import (
-    Committer,
+from headrace.broker.groups.classic import joining, membership
+from headrace.broker.groups.classic.description import describe
+from headrace.broker.groups.classic.group import ClassicGroup
+from headrace.broker.groups.classic.messages import (
     Departed,
     Departure,
     GroupDescription,
@@ -23,22 +18,18 @@ from headrace.broker.groups.messages import (
     Synced,
     SyncRequest,
 )
+from headrace.broker.groups.classic.state import GroupState
+from headrace.broker.groups.classic.subscription import CONSUMER_PROTOCOL
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.errors import GroupError, group_not_found, unknown_member
+from headrace.broker.groups.messages import Committer, GroupKind, GroupListing
 from headrace.broker.groups.offsets import OffsetStore
-from headrace.broker.groups.retention import expired_offsets
+from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.settings import GroupSettings
-from headrace.broker.groups.state import GroupState
-from headrace.broker.groups.subscription import CONSUMER_PROTOCOL
-from headrace.broker.groups.timers import Deadline, Timers
+from headrace.broker.groups.timers import Timers
+from headrace.broker.groups.upkeep import Upkeep
 from headrace.clock import Clock
 from headrace.log.errors import LogError
-
-GROUP_TYPE: Final = "classic"
-"""What clients call the type of these groups."""
-
-COMPACTION_CHECK_MS: Final = 10_000
-"""How often the journal of offsets is checked for history that can go."""
-
-log = logging.getLogger("headrace.broker")
 
 
 class GroupCoordinator:
@@ -51,29 +42,23 @@ class GroupCoordinator:
     def __init__(
         self, *, clock: Clock, timers: Timers, offsets: OffsetStore, settings: GroupSettings
     ) -> None:
-        self._clock = clock
-        self._timers = timers
         self._offsets = offsets
         self._settings = settings
-        self._groups: dict[str, Group] = {}
+        self._groups = GroupRegistry(clock=clock, timers=timers, offsets=offsets, settings=settings)
+        self._upkeep = Upkeep(
+            self._groups, clock=clock, timers=timers, offsets=offsets, settings=settings
+        )
         self._closed = False
-        self._retention_check = Deadline(timers)
-        self._compaction_check = Deadline(timers)
-        for group_id in sorted(offsets.groups()):
-            self._restore(group_id)
 
     def start(self) -> None:
         """Begin to look after offsets that expire and a journal that grows."""
-        self._retention_check.set(self._settings.retention_check_ms, self._check_retention)
-        self._compaction_check.set(COMPACTION_CHECK_MS, self._check_compaction)
+        self._upkeep.start()
 
     def close(self) -> None:
         """Stop: whoever waits, and whoever comes later, is told to look for a coordinator again."""
         self._closed = True
-        self._retention_check.cancel()
-        self._compaction_check.cancel()
-        for group in self._groups.values():
-            group.dissolve(GroupError(ErrorCode.not_coordinator, "the broker is shutting down"))
+        self._upkeep.close()
+        self._groups.dissolve(GroupError(ErrorCode.not_coordinator, "the broker is shutting down"))
 
     # Members
 
@@ -85,7 +70,7 @@ class GroupCoordinator:
         if group is None:
             if request.member_id:
                 raise unknown_member(request.group_id, request.member_id)
-            group = self._create(request.group_id)
+            group = self._groups.create(request.group_id)
         reply: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
         joining.join(group, request, reply)
         return await reply
@@ -123,7 +108,7 @@ class GroupCoordinator:
         if group is None:
             if committer.generation >= 0:
                 raise group_not_found(committer.group_id)
-            group = self._create(committer.group_id)
+            group = self._groups.create(committer.group_id)
         membership.admit_commit(group, committer)
         longest = self._settings.offset_metadata_max_bytes
         accepted = {
@@ -148,7 +133,7 @@ class GroupCoordinator:
     ) -> dict[TopicPartition, ErrorCode]:
         """Forget offsets in topics that the group does not read."""
         self._check_group_id(group_id)
-        group = self._existing(group_id)
+        group = self._groups.existing(group_id)
         if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
             raise _not_empty(group)
         unused = {each for each in partitions if not group.is_subscribed_to(each.topic)}
@@ -167,29 +152,35 @@ class GroupCoordinator:
 
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> list[GroupDescription]:
+    ) -> list[GroupListing]:
         """Every group, or those in the given states and of the given types, in any letter case."""
         self._check_open()
-        if types and GROUP_TYPE not in {each.lower() for each in types}:
-            return []
-        wanted = {state.lower() for state in states}
+        wanted_states = {each.lower() for each in states}
+        wanted_types = {each.lower() for each in types}
+        listed = (
+            GroupListing(group.id, GroupKind.CLASSIC, group.state, group.protocol_type or "")
+            for group in self._groups
+        )
         return [
-            describe(group)
-            for group in self._groups.values()
-            if not wanted or group.state.lower() in wanted
+            each
+            for each in listed
+            if (not wanted_states or each.state.lower() in wanted_states)
+            and (not wanted_types or each.kind in wanted_types)
         ]
 
     def describe(self, group_id: str) -> GroupDescription:
         """A group and its members."""
-        return describe(self._existing(group_id))
+        self._check_open()
+        return describe(self._groups.existing(group_id))
 
     def delete(self, group_id: str) -> None:
         """Delete a group without members, and its offsets."""
-        group = self._existing(group_id)
+        self._check_open()
+        group = self._groups.existing(group_id)
         if group.state is not GroupState.EMPTY:
             raise _not_empty(group)
         with _refusing_what_the_disk_refuses():
-            self._remove(group)
+            self._groups.remove(group)
 
     # Groups
 
@@ -214,88 +205,13 @@ class GroupCoordinator:
                 f"{longest} ms; change the client's session.timeout.ms or the broker's limits",
             )
 
-    def _existing(self, group_id: str) -> Group:
-        self._check_open()
-        group = self._groups.get(group_id)
-        if group is None:
-            raise group_not_found(group_id)
-        return group
-
-    def _group_of(self, member_id: str, group_id: str) -> Group:
+    def _group_of(self, member_id: str, group_id: str) -> ClassicGroup:
         """The group that a member believes to be in: to members a lost group is a lost id."""
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise unknown_member(group_id, member_id)
         return group
-
-    def _create(self, group_id: str) -> Group:
-        group = self._groups[group_id] = Group(
-            group_id,
-            clock=self._clock,
-            timers=self._timers,
-            settings=self._settings,
-            settled=self._remember,
-        )
-        return group
-
-    def _remove(self, group: Group) -> None:
-        self._offsets.delete_group(group.id)
-        del self._groups[group.id]
-        group.dissolve(unknown_member(group.id, ""))
-
-    def _restore(self, group_id: str) -> None:
-        group = self._create(group_id)
-        history = self._offsets.history(group_id)
-        if history is not None:
-            # A group that had members when the broker stopped has been empty only since then.
-            since_ms = history.empty_since_ms
-            group.restore(
-                history.protocol_type,
-                history.generation,
-                self._clock.now_ms() if since_ms is None else since_ms,
-            )
-
-    def _remember(self, group: Group) -> None:
-        entry = GroupSettled(
-            group.id,
-            group.protocol_type or "",
-            group.generation,
-            group.state_since_ms if group.state is GroupState.EMPTY else None,
-        )
-        try:
-            self._offsets.settle(entry)
-        except LogError as error:
-            # The group can work without it; at worst its offsets expire by an earlier state.
-            log.warning("group %r: its state could not be stored: %s", group.id, error)
-
-    # Housekeeping
-
-    def _check_retention(self) -> None:
-        try:
-            self._remove_expired()
-        except LogError as error:
-            log.warning("expired group offsets could not be removed: %s", error)
-        self._retention_check.set(self._settings.retention_check_ms, self._check_retention)
-
-    def _remove_expired(self) -> None:
-        now_ms = self._clock.now_ms()
-        for group in tuple(self._groups.values()):
-            offsets = self._offsets.fetch(group.id)
-            self._offsets.remove(group.id, expired_offsets(group, offsets, now_ms))
-            if (
-                group.state is GroupState.EMPTY
-                and not group.pending
-                and not self._offsets.fetch(group.id)
-            ):
-                self._remove(group)
-
-    def _check_compaction(self) -> None:
-        try:
-            self._offsets.compact_if_due()
-        except LogError as error:
-            log.warning("the journal of group offsets could not be compacted: %s", error)
-        self._compaction_check.set(COMPACTION_CHECK_MS, self._check_compaction)
 
 
 @contextlib.contextmanager
@@ -306,7 +222,7 @@ def _refusing_what_the_disk_refuses() -> Iterator[None]:
         raise GroupError(ErrorCode.coordinator_not_available, str(error)) from error
 
 
-def _not_empty(group: Group) -> GroupError:
+def _not_empty(group: ClassicGroup) -> GroupError:
     return GroupError(
         ErrorCode.non_empty_group,
         f"group {group.id!r} has {len(group.roster)} members; stop them first",

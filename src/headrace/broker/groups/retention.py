@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
+from headrace.broker.groups.classic.group import ClassicGroup
+from headrace.broker.groups.classic.state import GroupState
 from headrace.broker.groups.entries import Committed, TopicPartition
-from headrace.broker.groups.group import Group
-from headrace.broker.groups.state import GroupState
 
 
 def expired_offsets(
-    group: Group, offsets: Mapping[TopicPartition, Committed], now_ms: int
+    group: ClassicGroup, offsets: Mapping[TopicPartition, Committed], now_ms: int
 ) -> list[TopicPartition]:
     """The offsets of a group that may be removed (KIP-211).
 
@@ -34,7 +34,12 @@ def expired_offsets(
     ]
 
 
-def _retention_began(group: Group) -> Callable[[Committed], int] | None:
+def has_nothing_left(group: ClassicGroup) -> bool:
+    """Whether a group may go as soon as it has no offsets."""
+    return group.state is GroupState.EMPTY and not group.pending
+
+
+def _retention_began(group: ClassicGroup) -> Callable[[Committed], int] | None:
     if group.protocol_type is None:
         return _committed_at
     if group.state is GroupState.EMPTY:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headrace.broker.groups import (
-    GROUP_TYPE,
     Departed,
     Departure,
-    GroupDescription,
     GroupError,
+    GroupListing,
     GroupState,
     JoinRequest,
     MemberIdRequired,
@@ -180,7 +179,7 @@ async def leave_group(core: "BrokerCore", request: Any, call: Call) -> Any:
 async def list_groups(core: "BrokerCore", request: Any, call: Call) -> Any:
     """List the groups, or those in certain states or of certain types."""
     code = ErrorCode.none
-    listed: list[GroupDescription] = []
+    listed: list[GroupListing] = []
     try:
         listed = core.groups.list_groups(
             get(request, "states_filter", ()), get(request, "types_filter", ())
@@ -193,8 +192,8 @@ async def list_groups(core: "BrokerCore", request: Any, call: Call) -> Any:
             call.reply.ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
-                group_state=group.state.value,
-                group_type=GROUP_TYPE,
+                group_state=group.state,
+                group_type=group.kind.value,
             )
             for group in listed
         ),

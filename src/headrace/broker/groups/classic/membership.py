@@ -5,24 +5,24 @@ from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.groups.classic.group import ClassicGroup
+from headrace.broker.groups.classic.messages import (
+    Departed,
+    Departure,
+    Synced,
+    SyncRequest,
+)
+from headrace.broker.groups.classic.state import GroupState
 from headrace.broker.groups.errors import (
     GroupError,
     illegal_generation,
     rebalance_in_progress,
     unknown_member,
 )
-from headrace.broker.groups.group import Group
-from headrace.broker.groups.messages import (
-    Committer,
-    Departed,
-    Departure,
-    Synced,
-    SyncRequest,
-)
-from headrace.broker.groups.state import GroupState
+from headrace.broker.groups.messages import Committer
 
 
-def sync(group: Group, request: SyncRequest, reply: "asyncio.Future[Synced]") -> None:
+def sync(group: ClassicGroup, request: SyncRequest, reply: "asyncio.Future[Synced]") -> None:
     """Hand a member its assignment, as soon as the leader has brought it."""
     member = group.roster.identify(request.member_id, request.instance_id)
     if request.generation != group.generation:
@@ -39,7 +39,9 @@ def sync(group: Group, request: SyncRequest, reply: "asyncio.Future[Synced]") ->
         group.assign(dict(request.assignments))
 
 
-def heartbeat(group: Group, member_id: str, instance_id: str | None, generation: int) -> None:
+def heartbeat(
+    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+) -> None:
     """Keep a member's session alive; `REBALANCE_IN_PROGRESS` tells it to join again."""
     member = group.roster.identify(member_id, instance_id)
     if generation != group.generation:
@@ -49,7 +51,7 @@ def heartbeat(group: Group, member_id: str, instance_id: str | None, generation:
         raise rebalance_in_progress(group.id)
 
 
-def leave(group: Group, departures: Sequence[Departure]) -> list[Departed]:
+def leave(group: ClassicGroup, departures: Sequence[Departure]) -> list[Departed]:
     """Let members go, and the rest of the group rebalance once."""
     departed = []
     size = len(group.roster)
@@ -65,7 +67,7 @@ def leave(group: Group, departures: Sequence[Departure]) -> list[Departed]:
     return departed
 
 
-def admit_commit(group: Group, committer: Committer) -> None:
+def admit_commit(group: ClassicGroup, committer: Committer) -> None:
     """Check that offsets may be committed; a member that commits is alive.
 
     Whoever has no generation may commit while the group has no members.
@@ -87,7 +89,7 @@ def admit_commit(group: Group, committer: Committer) -> None:
     group.hear_from(member)
 
 
-def _check_protocol(group: Group, request: SyncRequest) -> None:
+def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
     if request.protocol_type in (None, group.protocol_type) and request.protocol_name in (
         None,
         group.protocol_name,
@@ -101,7 +103,7 @@ def _check_protocol(group: Group, request: SyncRequest) -> None:
     )
 
 
-def _leave(group: Group, departure: Departure) -> None:
+def _leave(group: ClassicGroup, departure: Departure) -> None:
     if departure.member_id in group.pending:
         group.withdraw(departure.member_id)
         return

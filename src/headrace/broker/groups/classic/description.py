@@ -1,11 +1,11 @@
 """A group as an administrator sees it."""
 
-from headrace.broker.groups.group import Group
-from headrace.broker.groups.messages import GroupDescription, MemberDescription
-from headrace.broker.groups.state import GroupState
+from headrace.broker.groups.classic.group import ClassicGroup
+from headrace.broker.groups.classic.messages import GroupDescription, MemberDescription
+from headrace.broker.groups.classic.state import GroupState
 
 
-def describe(group: Group) -> GroupDescription:
+def describe(group: ClassicGroup) -> GroupDescription:
     """Describe a group; what its members agreed on is shown only while it holds."""
     stable = group.state is GroupState.STABLE
     return GroupDescription(

@@ -10,17 +10,17 @@ from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.groups.classic.group import ClassicGroup
+from headrace.broker.groups.classic.member import Member
+from headrace.broker.groups.classic.messages import Joined, JoinRequest
+from headrace.broker.groups.classic.state import GroupState
 from headrace.broker.groups.errors import GroupError, MemberIdRequired
-from headrace.broker.groups.group import Group
-from headrace.broker.groups.member import Member
-from headrace.broker.groups.messages import Joined, JoinRequest
-from headrace.broker.groups.state import GroupState
 
 Reply = asyncio.Future[Joined]
 """Where the answer to a join goes."""
 
 
-def join(group: Group, request: JoinRequest, reply: Reply) -> None:
+def join(group: ClassicGroup, request: JoinRequest, reply: Reply) -> None:
     """Let a newcomer or a member join the group's next generation."""
     if not _has_room(group, request.member_id):
         if request.member_id in group.pending:
@@ -39,7 +39,7 @@ def join(group: Group, request: JoinRequest, reply: Reply) -> None:
         _join_without_id(group, request, reply)
 
 
-def _has_room(group: Group, member_id: str) -> bool:
+def _has_room(group: ClassicGroup, member_id: str) -> bool:
     limit = group.settings.max_group_size
     if limit is None or group.state is GroupState.EMPTY:
         return True
@@ -50,7 +50,7 @@ def _has_room(group: Group, member_id: str) -> bool:
     return member is not None or len(group.roster) < limit
 
 
-def _check_protocols(group: Group, request: JoinRequest) -> None:
+def _check_protocols(group: ClassicGroup, request: JoinRequest) -> None:
     """A member must be of the group's kind and share a protocol with everybody in it."""
     offered = {name for name, _ in request.protocols}
     common = group.roster.common_protocols() if group.roster else offered
@@ -66,7 +66,7 @@ def _check_protocols(group: Group, request: JoinRequest) -> None:
         )
 
 
-def _join_without_id(group: Group, request: JoinRequest, reply: Reply) -> None:
+def _join_without_id(group: ClassicGroup, request: JoinRequest, reply: Reply) -> None:
     member_id = f"{request.instance_id or request.client_id}-{uuid.uuid4()}"
     predecessor = group.roster.instance(request.instance_id)
     if predecessor is not None:
@@ -78,14 +78,14 @@ def _join_without_id(group: Group, request: JoinRequest, reply: Reply) -> None:
         _join_as(member_id, group, request, reply)
 
 
-def _join_as(member_id: str, group: Group, request: JoinRequest, reply: Reply) -> None:
+def _join_as(member_id: str, group: ClassicGroup, request: JoinRequest, reply: Reply) -> None:
     newcomer = _new_member(member_id, group, request)
     newcomer.is_new = True
     newcomer.joining.wait(reply)
     group.admit(newcomer, request.protocol_type)
 
 
-def _rejoin(group: Group, member: Member, request: JoinRequest, reply: Reply) -> None:
+def _rejoin(group: ClassicGroup, member: Member, request: JoinRequest, reply: Reply) -> None:
     unchanged = request.protocols == member.protocols
     # A leader that joins again asks for a rebalance: it has seen something that its metadata does
     # not show, such as a topic with new partitions.
@@ -104,7 +104,7 @@ def _rejoin(group: Group, member: Member, request: JoinRequest, reply: Reply) ->
 
 
 def _take_over(
-    group: Group, predecessor: Member, member_id: str, request: JoinRequest, reply: Reply
+    group: ClassicGroup, predecessor: Member, member_id: str, request: JoinRequest, reply: Reply
 ) -> None:
     """A static member's new process takes the place of the old one (KIP-345).
 
@@ -126,7 +126,9 @@ def _take_over(
         group.rebalance(f"{member.id} takes over from {predecessor.id}")
 
 
-def _taken_over(group: Group, member: Member, previous_leader: str, request: JoinRequest) -> Joined:
+def _taken_over(
+    group: ClassicGroup, member: Member, previous_leader: str, request: JoinRequest
+) -> Joined:
     """The running generation, told so that a new leader does not assign the work once more."""
     joined = group.joined(member)
     if request.may_skip_assignment:
@@ -135,7 +137,7 @@ def _taken_over(group: Group, member: Member, previous_leader: str, request: Joi
     return replace(joined, leader=previous_leader, members=())
 
 
-def _new_member(member_id: str, group: Group, request: JoinRequest) -> Member:
+def _new_member(member_id: str, group: ClassicGroup, request: JoinRequest) -> Member:
     return Member(
         id=member_id,
         instance_id=request.instance_id,

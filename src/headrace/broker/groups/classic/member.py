@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from headrace.broker.groups.messages import Joined, MemberProtocol, Synced
-from headrace.broker.groups.parked import Parked
+from headrace.broker.groups.classic.messages import Joined, MemberProtocol, Synced
+from headrace.broker.groups.classic.parked import Parked
 from headrace.broker.groups.timers import Deadline
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.groups.classic.member import Member
+from headrace.broker.groups.classic.messages import MemberProtocol
 from headrace.broker.groups.errors import GroupError, unknown_member
-from headrace.broker.groups.member import Member
-from headrace.broker.groups.messages import MemberProtocol
 
 
 class Roster:

@@ -1,28 +1,28 @@
 """A group and how it moves from generation to generation.
 
-`Group` holds the state and every step that several requests can cause: members that come and go,
-sessions that expire, the two halves of a rebalance. What a single request means in each state is
-told in `joining` and `membership`.
+`ClassicGroup` holds the state and every step that several requests can cause: members that come and
+go, sessions that expire, the two halves of a rebalance. What a single request means in each state
+is told in `joining` and `membership`.
 """
 
 import logging
 from collections.abc import Callable
 from functools import partial
 
+from headrace.broker.groups.classic.member import Member
+from headrace.broker.groups.classic.messages import Joined, JoinedMember, Synced
+from headrace.broker.groups.classic.roster import Roster
+from headrace.broker.groups.classic.state import GroupState
+from headrace.broker.groups.classic.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from headrace.broker.groups.errors import GroupError, rebalance_in_progress, unknown_member
-from headrace.broker.groups.member import Member
-from headrace.broker.groups.messages import Joined, JoinedMember, Synced
-from headrace.broker.groups.roster import Roster
 from headrace.broker.groups.settings import GroupSettings
-from headrace.broker.groups.state import GroupState
-from headrace.broker.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from headrace.broker.groups.timers import Deadline, Timers
 from headrace.clock import Clock
 
 log = logging.getLogger("headrace.broker")
 
 
-class Group:
+class ClassicGroup:
     """One classic group: its members, its state and its current generation.
 
     `settled` is called whenever the group has become stable or empty.
@@ -35,7 +35,7 @@ class Group:
         clock: Clock,
         timers: Timers,
         settings: GroupSettings,
-        settled: Callable[["Group"], None],
+        settled: Callable[["ClassicGroup"], None],
     ) -> None:
         self.id = group_id
         self.settings = settings
