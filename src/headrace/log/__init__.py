@@ -3,7 +3,8 @@
 To follow a record in: `partition` (append) to `segment` and `index`; on its way to the disk,
 `durability` and `checkpoint`; on its way out, `partition` (read) to `segment` and `slices`, or by
 time through `lookup`. What happens after a crash is in `recovery`; what makes room is in
-`retention` and `removal`. `directory` and `journal` hold what a broker keeps besides records.
+`retention` and `removal`; how sealed segments are replaced by rewritten ones, in `rewriting` and
+`manifest`. `directory` and `journal` hold what a broker keeps besides records.
 `framing` is the format of all files that are not segments, and `disk` the only door to any file.
 """
 
@@ -14,6 +15,7 @@ from headrace.log.partition import Append, PartitionLog
 from headrace.log.producers import ProducerBatch, ProducerState, ProducerStates
 from headrace.log.recovery_report import Recovery
 from headrace.log.removal import DoomedDirectory, Retired
+from headrace.log.rewriting import RewrittenSegment, SegmentSwap
 from headrace.log.settings import Flush, LogSettings
 from headrace.log.slices import LogSlice
 
@@ -34,5 +36,7 @@ __all__ = [
     "ProducerStates",
     "Recovery",
     "Retired",
+    "RewrittenSegment",
+    "SegmentSwap",
     "SystemDisk",
 ]

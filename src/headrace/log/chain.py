@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import is_
 
 from headrace.log.durability import Unsaved, Unsynced
 from headrace.log.segment import Segment
@@ -72,6 +73,21 @@ class SegmentChain:
         self._retired += retired
         for segment in retired:
             segment.release()
+
+    def place_of(self, segments: Sequence[Segment]) -> int | None:
+        """Where these very segments stand in the log, one after the other and all sealed."""
+        first = bisect_right(self._bases, segments[0].base_offset) - 1
+        found = self.segments[max(first, 0) : max(first, 0) + len(segments)]
+        same = len(found) == len(segments) and all(map(is_, found, segments))
+        return first if same and segments[-1] is not self.active else None
+
+    def substitute(self, place: int, count: int, segment: Segment) -> None:
+        """Let one segment stand where there were `count`, all of them on the disk."""
+        replaced = self.segments[place : place + count]
+        self.segments[place : place + count] = [segment]
+        self._bases[place : place + count] = [segment.base_offset]
+        for each in replaced:
+            each.release()
 
     def take_retired(self) -> Sequence[Segment]:
         """Hand over the retired segments, whose files can go."""

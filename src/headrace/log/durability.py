@@ -61,6 +61,7 @@ class Durability:
         "_new_names",
         "checkpoint",
         "failure",
+        "swap",
         "turn",
     )
 
@@ -75,6 +76,8 @@ class Durability:
         """The last one that was written."""
         self.failure: str | None = None
         """Why nothing may be written any more, if so."""
+        self.swap: object | None = None
+        """The swap of segments whose manifest is on the disk; for whoever holds `turn`."""
 
     def expect_name(self) -> None:
         """Remember that a file was created."""

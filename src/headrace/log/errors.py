@@ -44,6 +44,10 @@ class LogClosed(LogError):
     """The log was closed or deleted; open it again."""
 
 
+class RewriteRefused(LogError):
+    """Rewritten files cannot take the place of segments, or not now; the log stays as it is."""
+
+
 class UnsupportedFormat(LogError):
     """A file is not what its name promises, or was written by a newer version."""
 

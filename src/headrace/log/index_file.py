@@ -82,5 +82,6 @@ def rebuild_index(handle: FileHandle, base_offset: int, end: int, interval: int)
         if position >= next_entry:
             index.add(header.base_offset, position, max_timestamp)
             next_entry = position + interval
-        max_timestamp = max(max_timestamp, header.max_timestamp)
+        if header.record_count:
+            max_timestamp = max(max_timestamp, header.max_timestamp)
     return index

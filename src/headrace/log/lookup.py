@@ -69,7 +69,7 @@ def _newest(segment: Segment, first: int, end: int) -> int:
     for _, header in headers(handle, place.position, segment.size):
         if header.base_offset >= end:
             break
-        if header.last_offset >= first:
+        if header.last_offset >= first and header.record_count:
             newest = max(newest, header.max_timestamp)
     return newest
 

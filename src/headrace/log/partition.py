@@ -1,6 +1,7 @@
 """The log of one partition: what is appended stays in order, and is found again."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple, Self
@@ -19,9 +20,11 @@ from headrace.log.errors import (
     storage_error,
 )
 from headrace.log.lookup import find_by_time, find_newest
+from headrace.log.manifest import MANIFEST
 from headrace.log.recovery import RecoveredLog, recover
 from headrace.log.removal import Retired
 from headrace.log.retention import count_expired
+from headrace.log.rewriting import RewrittenSegment, SegmentSwap
 from headrace.log.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.log.settings import Flush, LogSettings
 from headrace.log.slices import EMPTY_SLICE, LogSlice
@@ -142,7 +145,7 @@ class PartitionLog:
             raise storage_error(error, directory, "open the log in") from error
         durability = Durability(directory, disk, recovered.checkpoint)
         log = cls(directory, settings, clock, disk, recovered, durability)
-        if not recovered.recovery.clean:
+        if not recovered.recovery.clean or recovered.swapped:
             log._make_recovery_durable()
         return log
 
@@ -338,6 +341,27 @@ class PartitionLog:
             save_start=self._save_start,
         )
 
+    def sealed_segments(self) -> Sequence[Segment]:
+        """The segments that no longer grow, oldest first: what can be rewritten.
+
+        Everything in their files before the high watermark stays as it is until a swap. They are
+        for reading; another thread or process may do so by their paths while the files are there.
+        """
+        return tuple(self._chain.segments[:-1])
+
+    def swap(self, rewritten: Sequence[RewrittenSegment]) -> SegmentSwap:
+        """Make ready to put rewritten files in the place of sealed segments; see `rewriting`."""
+        return SegmentSwap(
+            self._directory,
+            self._disk,
+            self._chain,
+            self._durability,
+            self._lock,
+            checkpoint=lambda: self._checkpoint(closed=False),
+            is_closed=lambda: self._closed,
+            rewritten=rewritten,
+        )
+
     def roll_if_due(self) -> None:
         """Seal the active segment if it has become too old, unless nothing may be written."""
         if self._durability.failure is not None or self._closed:
@@ -456,6 +480,7 @@ class PartitionLog:
         """Sync what recovery found, and note the new epoch before any batch carries it."""
         try:
             self.checkpoint()
+            self._disk.unlink(self._directory / MANIFEST)
         except StorageFull as error:
             # Readers need no room; the first append tries again.
             logger.warning("%s; the log can only be read for now", str(error))

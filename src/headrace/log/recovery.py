@@ -8,6 +8,7 @@ torn, damaged or out of place ends the log: what follows it has lost its place.
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from headrace.clock import Clock
@@ -19,12 +20,13 @@ from headrace.log.framing import TEMPORARY
 from headrace.log.handles import FileHandle
 from headrace.log.index import SparseIndex
 from headrace.log.index_file import rebuild_index
+from headrace.log.manifest import MANIFEST, REWRITTEN, Manifest
 from headrace.log.producers import ProducerStates
 from headrace.log.recovery_report import Recovery, RecoveryNotes
 from headrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offset_of, segment_name
 from headrace.log.settings import LogSettings
 from headrace.log.walk import valid_batches
-from headrace.records import BatchHeader, InvalidBatch, MalformedBatch
+from headrace.records import NO_TIMESTAMP, BatchHeader, InvalidBatch, MalformedBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,16 @@ class RecoveredLog:
     producers: ProducerStates
     checkpoint: Checkpoint | None
     recovery: Recovery
+    swapped: bool
+    """Whether a swap of segments was carried out that the checkpoint may not know of."""
 
 
 def recover(directory: Path, settings: LogSettings, clock: Clock, disk: Disk) -> RecoveredLog:
     """Open what is in a partition's directory, or begin a log there.
 
-    Nothing is written except that torn ends are cut off and segments that cannot stay are removed;
-    the caller makes the result durable. Raises `UnsupportedFormat` if another version wrote it.
+    Nothing is written except that a swap of segments is carried out which a crash interrupted, that
+    torn ends are cut off and segments that cannot stay are removed; the caller makes the result
+    durable. Raises `UnsupportedFormat` if another version wrote it.
     """
     return _Recoverer(directory, settings, clock, disk).run()
 
@@ -61,23 +66,28 @@ class _Recoverer:
         self._epochs = LeaderEpochs()
         self._producers = ProducerStates(clock)
         self._known_end = 0
+        self._manifest: Manifest | None = None
         # The offset that must come next; None if that cannot be told.
         self._expected: int | None = None
 
     def run(self) -> RecoveredLog:
+        self._carry_out_swap()
         bases = self._list_segments()
         self._read_checkpoint()
         checkpoint = self._checkpoint
         start_offset = checkpoint.start_offset if checkpoint else next(iter(bases), 0)
         bases = self._remove_retired(bases, start_offset)
         known = checkpoint.segments if checkpoint else ()
+        if self._manifest is not None:
+            known = self._manifest.amend(known)
         for row in known:
             if row.base_offset in bases:
                 self._take_known(row, growing=row is known[-1])
             elif row.end_offset > start_offset:
                 self._miss(row)
-        for base_offset in sorted(set(bases).difference(row.base_offset for row in known)):
-            self._take_unknown(base_offset)
+        unknown = sorted(set(bases).difference(row.base_offset for row in known))
+        for base_offset, following in zip_longest(unknown, unknown[1:]):
+            self._take_unknown(base_offset, following)
         self._ensure_end(start_offset)
         end_offset = self._segments[-1].end_offset
         self._producers.truncate(end_offset)
@@ -90,14 +100,30 @@ class _Recoverer:
             producers=self._producers,
             checkpoint=checkpoint,
             recovery=self._notes.finish(clean=self._clean),
+            swapped=self._manifest is not None,
         )
+
+    def _carry_out_swap(self) -> None:
+        """Finish what a manifest announces; files that wait for one in vain are removed."""
+        names = self._disk.names(self._directory)
+        if MANIFEST not in names:
+            return
+        try:
+            self._manifest = manifest = Manifest.read(self._disk, self._directory)
+        except CorruptFile as error:
+            self._notes.problem(f"{error}; no segments are swapped")
+            self._disk.unlink(self._directory / MANIFEST)
+            return
+        manifest.carry_out(self._disk, self._directory, names)
+        manifest.remove_replaced(self._disk, self._directory)
 
     def _list_segments(self) -> Sequence[int]:
         names = self._disk.names(self._directory)
         bases = {base for name in names if (base := base_offset_of(name, LOG_SUFFIX)) is not None}
         for name in names:
             index_of = base_offset_of(name, INDEX_SUFFIX)
-            if name.endswith(TEMPORARY) or (index_of is not None and index_of not in bases):
+            stray = index_of is not None and index_of not in bases
+            if stray or name.endswith((TEMPORARY, REWRITTEN)):
                 self._disk.unlink(self._directory / name)
         return sorted(bases)
 
@@ -134,7 +160,8 @@ class _Recoverer:
                 "of it is checked, but records that were safe may be missing: check the disk"
             )
             handle = FileHandle.open(self._disk, segment.path)
-            self._scan(segment, handle, SparseIndex(row.base_offset), file_size)
+            index = SparseIndex(row.base_offset)
+            self._scan(segment, handle, index, file_size, None if growing else row.end_offset)
             self._expected = None
             return
         segment.end_offset = row.end_offset
@@ -153,7 +180,7 @@ class _Recoverer:
             f"{row.end_offset}; readers will skip them. Restore the file and open the log again"
         )
 
-    def _take_unknown(self, base_offset: int) -> None:
+    def _take_unknown(self, base_offset: int, following: int | None) -> None:
         self._clean = self._clean and self._checkpoint is None
         path = self._path(base_offset)
         file_size = self._disk.size_of(path)
@@ -174,12 +201,22 @@ class _Recoverer:
         self._segments.append(segment)
         self._expected = base_offset
         handle = FileHandle.open(self._disk, path)
-        self._scan(segment, handle, SparseIndex(base_offset), file_size)
+        # A checkpoint knows every rewritten segment, if only there is one.
+        gaps_until = following if self._checkpoint is None else None
+        self._scan(segment, handle, SparseIndex(base_offset), file_size, gaps_until)
 
     def _scan(
-        self, segment: Segment, handle: FileHandle, index: SparseIndex, file_size: int
+        self,
+        segment: Segment,
+        handle: FileHandle,
+        index: SparseIndex,
+        file_size: int,
+        gaps_until: int | None = None,
     ) -> None:
-        """Check the batches behind what is known of a segment; cut where they end."""
+        """Check the batches behind what is known of a segment; cut where they end.
+
+        A segment that may have been rewritten can have gaps, but none that reaches beyond its end.
+        """
         segment.activate(handle, index)
         unknown = file_size - segment.size
         if not unknown:
@@ -187,11 +224,18 @@ class _Recoverer:
         self._clean = False
         self._notes.scanned_bytes += unknown
         try:
-            for position, header in valid_batches(handle, segment.size, file_size):
+            gaps = gaps_until is not None
+            for position, header in valid_batches(handle, segment.size, file_size, gaps=gaps):
                 base_offset = header.base_offset
-                if base_offset != segment.end_offset or not self._epoch_fits(header):
+                follows = base_offset == segment.end_offset or (
+                    gaps_until is not None
+                    and segment.end_offset < base_offset
+                    and header.next_offset <= gaps_until
+                )
+                if not follows or not self._epoch_fits(header):
                     raise _misplaced(header, position)
-                segment.note(header.size, base_offset, header.next_offset, header.max_timestamp)
+                newest = header.max_timestamp if header.record_count else NO_TIMESTAMP
+                segment.note(header.size, base_offset, header.next_offset, newest)
                 if header.producer_id >= 0 and base_offset >= self._known_end:
                     self._producers.replay(header)
         except MalformedBatch as error:

@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from headrace.log.checkpoint import KnownSegment
 from headrace.log.disk import Disk, write_all
@@ -75,7 +75,7 @@ class Segment:
         self.directory = directory
         self.disk = disk
         self.base_offset = base_offset
-        """The offset that the file is named after: that of its first batch."""
+        """The offset that the file is named after; its first batch begins there, or later."""
         self.created_ms = created_ms
         """When the segment was begun, by the log's clock."""
         self.index_interval = index_interval
@@ -105,6 +105,15 @@ class Segment:
     def is_dirty(self) -> bool:
         """Whether some bytes may not be on the disk yet."""
         return self.synced_size < self.size
+
+    @classmethod
+    def sealed(cls, directory: Path, disk: Disk, known: KnownSegment, index_interval: int) -> Self:
+        """A segment of which everything is on the disk, its index too."""
+        segment = cls(directory, disk, known.base_offset, known.created_ms, index_interval)
+        segment.end_offset = known.end_offset
+        segment.size = segment.synced_size = known.size
+        segment.max_timestamp = known.max_timestamp
+        return segment
 
     def create(self) -> None:
         """Create the file and become active."""

@@ -40,10 +40,12 @@ def headers(
         position += header.size
 
 
-def valid_batches(handle: FileHandle, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+def valid_batches(
+    handle: FileHandle, position: int, end: int, *, gaps: bool = False
+) -> Iterator[tuple[int, BatchHeader]]:
     """Yield like `headers`, but believe nothing: every batch is checked down to its last byte.
 
-    Raises `MalformedBatch` at the first that is torn or damaged.
+    Raises `MalformedBatch` at the first that is torn or damaged; `gaps` as in `validate_batch`.
     """
     chunk = b""
     offset = 0
@@ -54,7 +56,7 @@ def valid_batches(handle: FileHandle, position: int, end: int) -> Iterator[tuple
         size = header.size
         if offset + size > len(chunk) and position + size <= end:
             chunk, offset = _read(handle, position, max(SCAN_BYTES, size), end), 0
-        validate_batch(chunk, header, offset)
+        validate_batch(chunk, header, offset, gaps=gaps)
         yield position, header
         offset += size
         position += size

@@ -71,10 +71,12 @@ def first_at_or_after(
     if header.has_append_time:
         if header.max_timestamp < timestamp or header.last_offset < min_offset:
             return None
-        return RecordPosition(max(header.base_offset, min_offset), header.max_timestamp)
+        if header.record_count > header.last_offset_delta:
+            return RecordPosition(max(header.base_offset, min_offset), header.max_timestamp)
     for record in _record_positions(buffer, header, position, limit):
-        if record.timestamp >= timestamp and record.offset >= min_offset:
-            return record
+        found = header.max_timestamp if header.has_append_time else record.timestamp
+        if found >= timestamp and record.offset >= min_offset:
+            return record._replace(timestamp=found)
     return None
 
 

@@ -37,16 +37,19 @@ _int32 = struct.Struct(">i")
 _uint32 = struct.Struct(">I")
 
 
-def validate_batch(buffer: Readable, header: BatchHeader, position: int = 0) -> None:
+def validate_batch(
+    buffer: Readable, header: BatchHeader, position: int = 0, *, gaps: bool = False
+) -> None:
     """Refuse the batch at `position` unless it is whole, intact and consistent.
 
-    Promises: message format 2, all bytes present, a matching CRC-32C, offsets without gaps, a
-    known codec, and a complete producer id, epoch and sequence if there is any. Costs one pass
-    over the bytes and copies none. Whether control batches are welcome is the caller's business.
+    Promises: message format 2, all bytes present, a matching CRC-32C, offsets without gaps (unless
+    `gaps` allows what rewriting leaves: fewer records than offsets, or none), a known codec, and a
+    complete producer id, epoch and sequence if there is any. Costs one pass over the bytes and
+    copies none. Whether control batches are welcome is the caller's business.
     """
     require_whole(header, position, len(buffer))
     verify_checksum(buffer, header, position)
-    problem = _inconsistency(header)
+    problem = _inconsistency(header, gaps=gaps)
     if problem is not None:
         raise InvalidBatch(problem, position, header.base_offset)
 
@@ -64,9 +67,10 @@ def verify_checksum(buffer: Readable, header: BatchHeader, position: int = 0) ->
         )
 
 
-def _inconsistency(header: BatchHeader) -> str | None:
+def _inconsistency(header: BatchHeader, *, gaps: bool) -> str | None:
     count = header.record_count
-    if count < 1 or header.last_offset_delta != count - 1:
+    last = header.last_offset_delta
+    if last < 0 or (last != count - 1 and not (gaps and 0 <= count <= last)):
         return f"{count} records do not fit a last offset delta of {header.last_offset_delta}"
     if header.attributes & CODEC_MASK > _LAST_CODEC:
         return f"compression codec {header.codec} does not exist"
