@@ -92,9 +92,9 @@ def decode_batches(
         DecompressionLimit: A batch expands beyond `limit`.
     """
     view = memoryview(buffer).cast("B")
-    batches = _describe(view, min_offset, control, partial_tail)
+    batches = describe(view, min_offset, control, partial_tail)
     stored = read_only(view, np.uint8)
-    for chunk in _chunks(
+    for chunk in chunks(
         view,
         batches,
         min(chunk_bytes, _MAX_CHUNK_BYTES),
@@ -108,16 +108,17 @@ def decode_batches(
             yield decoded
 
 
-class _Chunk(NamedTuple):
-    """Batches that become one Arrow batch, and the records of those that were compressed."""
+class Chunk(NamedTuple):
+    """Batches that are looked at together, and the records of those that were compressed."""
 
     batches: Int64s
+    """The table of batches; `START` and `END` of a compressed one are places in `expanded`."""
+
     expanded: Bytes
 
 
-def _describe(
-    view: memoryview, min_offset: int, control: bool, partial_tail: PartialTail
-) -> Int64s:
+def describe(view: memoryview, min_offset: int, control: bool, partial_tail: PartialTail) -> Int64s:
+    """The table of the batches in a buffer that have records to decode; see `decode_batches`."""
     data = read_only(view, np.uint8)
     count, end = table.count_batches(data)
     if end < len(view):
@@ -134,9 +135,10 @@ def _describe(
     return batches[:found]
 
 
-def _chunks(
+def chunks(
     view: memoryview, batches: Int64s, chunk_bytes: int, limit: int, *, verify_crc: bool
-) -> Iterator[_Chunk]:
+) -> Iterator[Chunk]:
+    """Expand what is compressed, about `chunk_bytes` of records at a time."""
     ends = batches[:, table.END].copy()
     first = verified = 0
     while first < len(batches):
@@ -157,7 +159,7 @@ def _chunks(
             if expanded >= chunk_bytes:
                 last = int(index) + 1
                 break
-        yield _Chunk(batches[first:last], read_only(b"".join(pieces), np.uint8))
+        yield Chunk(batches[first:last], read_only(b"".join(pieces), np.uint8))
         first = last
 
 

@@ -57,7 +57,7 @@ _LAST_SHIFT: Final = 63
 
 
 @compiled
-def _read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
+def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
     """Read a zigzag number; returns it and where it ended.
 
     If it does not end before `end`, the position returned is beyond every end: whatever is read
@@ -80,23 +80,23 @@ def _read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def _find_parts(data: Bytes, position: int, end: int) -> tuple[int, int, int, int, int, int, int]:
+def find_parts(data: Bytes, position: int, end: int) -> tuple[int, int, int, int, int, int, int]:
     """Find the parts of the record at `position`, none of which reaches beyond the record.
 
     Returns the record's end (or `_BEYOND` if it is broken), its timestamp and offset deltas, and
     start and length of its key and of its value; a length of -1 means null.
     """
-    length, position = _read_varint(data, position, end)
+    length, position = read_varint(data, position, end)
     if length < 0 or length > end - position:
         return _BEYOND, 0, 0, 0, 0, 0, 0
     record_end = position + length
     attributes_end = position + 1
-    timestamp_delta, position = _read_varint(data, attributes_end, record_end)
-    offset_delta, position = _read_varint(data, position, record_end)
-    key_length, key_start = _read_varint(data, position, record_end)
+    timestamp_delta, position = read_varint(data, attributes_end, record_end)
+    offset_delta, position = read_varint(data, position, record_end)
+    key_length, key_start = read_varint(data, position, record_end)
     if key_length < -1 or key_length > record_end - key_start:
         return _BEYOND, 0, 0, 0, 0, 0, 0
-    value_length, value_start = _read_varint(data, key_start + max(key_length, 0), record_end)
+    value_length, value_start = read_varint(data, key_start + max(key_length, 0), record_end)
     if value_length < -1 or value_length > record_end - value_start:
         return _BEYOND, 0, 0, 0, 0, 0, 0
     return (
@@ -111,12 +111,12 @@ def _find_parts(data: Bytes, position: int, end: int) -> tuple[int, int, int, in
 
 
 @compiled
-def _find_header(data: Bytes, position: int, end: int) -> tuple[int, int, int, int, int]:
+def find_header(data: Bytes, position: int, end: int) -> tuple[int, int, int, int, int]:
     """Find the parts of the record header at `position`: its end, then its name and its value."""
-    name_length, name_start = _read_varint(data, position, end)
+    name_length, name_start = read_varint(data, position, end)
     if name_length < 0 or name_length > end - name_start:
         return _BEYOND, 0, 0, 0, 0
-    value_length, value_start = _read_varint(data, name_start + name_length, end)
+    value_length, value_start = read_varint(data, name_start + name_length, end)
     if value_length < -1 or value_length > end - value_start:
         return _BEYOND, 0, 0, 0, 0
     return value_start + max(value_length, 0), name_start, name_length, value_start, value_length
@@ -125,11 +125,11 @@ def _find_header(data: Bytes, position: int, end: int) -> tuple[int, int, int, i
 @compiled
 def _measure_headers(data: Bytes, position: int, end: int, totals: Int64s) -> bool:
     """Add a record's headers to the totals; False unless they end exactly where the record does."""
-    count, position = _read_varint(data, position, end)
+    count, position = read_varint(data, position, end)
     if count < 0:
         return False
     for _ in range(count):
-        position, _, name_length, _, value_length = _find_header(data, position, end)
+        position, _, name_length, _, value_length = find_header(data, position, end)
         if position > end:
             return False
         totals[HEADERS] += 1
@@ -181,7 +181,7 @@ def decode_records(
                 key_length,
                 value_start,
                 value_length,
-            ) = _find_parts(data, position, end)
+            ) = find_parts(data, position, end)
             if position > end:
                 return index, BROKEN_RECORD
             if offset_delta < 0 or offset_delta > last_offset_delta:
@@ -247,7 +247,7 @@ def decode_headers(
         position = batch[START]
         end = batch[END]
         for _ in range(batch[RECORD_COUNT]):
-            record_end, _, offset_delta, _, _, start, length = _find_parts(data, position, end)
+            record_end, _, offset_delta, _, _, start, length = find_parts(data, position, end)
             if record_end > end:
                 return index, BROKEN_RECORD
             position = record_end
@@ -255,9 +255,9 @@ def decode_headers(
                 continue
             header_ends[row] = header
             row += 1
-            count, cursor = _read_varint(data, start + max(length, 0), record_end)
+            count, cursor = read_varint(data, start + max(length, 0), record_end)
             for _ in range(count):
-                cursor, name_start, name_length, value_start, value_length = _find_header(
+                cursor, name_start, name_length, value_start, value_length = find_header(
                     data, cursor, record_end
                 )
                 # So only if somebody wrote to the buffer after it was measured.
