@@ -68,6 +68,22 @@ class InvalidName(LogError):
     """A topic or journal name that cannot become a file name."""
 
 
+class ArchiveError(LogError):
+    """The archive refused, or could not do, what was asked of it."""
+
+
+class ArchiveUnavailable(ArchiveError):
+    """The store cannot be reached, is full or forbids it; the same may work a little later."""
+
+
+class ArchiveDamaged(ArchiveError):
+    """What the archive returns is not what was put there, or something is missing."""
+
+
+class ArchiveRefused(ArchiveError):
+    """The archive is not one, or belongs to somebody else; the message says what to change."""
+
+
 class ProducerError(LogError):
     """An idempotent producer's batch does not continue what it wrote before."""
 

@@ -10,6 +10,7 @@ from headrace.clock import Clock
 from headrace.log.chain import SegmentChain
 from headrace.log.disk import SYSTEM_DISK, Disk
 from headrace.log.durability import Durability, Moment
+from headrace.log.epochs import EpochStart
 from headrace.log.errors import (
     LogClosed,
     LogError,
@@ -174,6 +175,26 @@ class PartitionLog:
         """Whether `checkpoint` has anything to do; cheap enough to ask often."""
         return self._durability.is_behind(self.start_offset, self._chain.active)
 
+    @property
+    def epoch_starts(self) -> Sequence[EpochStart]:
+        """The history of leader epochs."""
+        return self._epochs.starts
+
+    def segments_from(self, offset: int) -> Sequence[Segment]:
+        """The segments that begin at an offset or after it, with the active one."""
+        return [each for each in self._chain.segments if each.base_offset >= offset]
+
+    def settled_segments(self, offset: int) -> Sequence[Segment]:
+        """Sealed segments from an offset on that no crash can change any more, oldest first."""
+        settled = []
+        for segment in self.segments_from(offset):
+            if segment is self._chain.active or segment.is_dirty:
+                break
+            if segment.end_offset > self.high_watermark:
+                break
+            settled.append(segment)
+        return settled
+
     def reconfigure(self, settings: LogSettings) -> None:
         """Behave differently from now on; a new index interval counts from the next segment on."""
         self._settings = settings
@@ -318,9 +339,11 @@ class PartitionLog:
             self._save_start()
         return self.start_offset
 
-    def enforce_retention(self) -> Retired:
+    def enforce_retention(self, archived_to: int | None = None) -> Retired:
         """Take segments out of the log that have outlived its retention, by the log's clock.
 
+        Where an archive has everything before `archived_to`, the local retention holds, and
+        nothing goes that the archive does not have.
         The caller removes their files when it is convenient; until then, a crash brings them back.
         Producers that were silent for a day are forgotten on the occasion.
         """
@@ -328,7 +351,10 @@ class PartitionLog:
             raise self._refusal()
         self.producers.expire()
         segments = self._chain.segments
-        count = count_expired(segments, self._settings, self._clock.now_ms(), self.high_watermark)
+        settings, limit = self._settings, self.high_watermark
+        if archived_to is not None:
+            settings, limit = settings.local(), min(limit, archived_to)
+        count = count_expired(segments, settings, self._clock.now_ms(), limit)
         if count == len(segments) and not self._try_to_roll():
             count -= 1
         self._retire(count)

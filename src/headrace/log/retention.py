@@ -1,14 +1,38 @@
 """Which segments have outlived their topic's retention."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from headrace.log.segment import Segment
 from headrace.log.settings import LogSettings
 from headrace.records import NO_TIMESTAMP
 
 
+class Aging(Protocol):
+    """A segment, here or in an archive."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after its last record."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its batches."""
+        ...
+
+    @property
+    def max_timestamp(self) -> int:
+        """The newest timestamp of any record."""
+        ...
+
+    @property
+    def created_ms(self) -> int:
+        """When it was begun."""
+        ...
+
+
 def count_expired(
-    segments: Sequence[Segment], settings: LogSettings, now_ms: int, high_watermark: int
+    segments: Sequence[Aging], settings: LogSettings, now_ms: int, high_watermark: int
 ) -> int:
     """How many segments, counted from the oldest, may go.
 
@@ -28,7 +52,7 @@ def count_expired(
     return min(seen, max(by_age, by_size))
 
 
-def _count_by_age(segments: Sequence[Segment], retention_ms: int, now_ms: int) -> int:
+def _count_by_age(segments: Sequence[Aging], retention_ms: int, now_ms: int) -> int:
     if retention_ms < 0:
         return 0
     for count, segment in enumerate(segments):
@@ -42,7 +66,7 @@ def _count_by_age(segments: Sequence[Segment], retention_ms: int, now_ms: int) -
     return len(segments)
 
 
-def _count_by_size(segments: Sequence[Segment], retention_bytes: int) -> int:
+def _count_by_size(segments: Sequence[Aging], retention_bytes: int) -> int:
     if retention_bytes < 0:
         return 0
     remaining = sum(segment.size for segment in segments)

@@ -1,6 +1,6 @@
 """How one partition's log behaves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -40,6 +40,12 @@ class LogSettings:
     retention_ms: int = WEEK_MS
     """Segments whose newest record is older than this go."""
 
+    local_retention_bytes: int = -1
+    """The same for what is on the local disk, of a log whose segments are archived."""
+
+    local_retention_ms: int = -1
+    """The same for what is on the local disk, of a log whose segments are archived."""
+
     index_interval_bytes: int = 4096
     """How far apart index entries are at least; what a cold read may have to search."""
 
@@ -48,6 +54,14 @@ class LogSettings:
 
     delete: bool = True
     """Whether retention applies; false for topics that are only compacted."""
+
+    def local(self) -> "LogSettings":
+        """The same, with the retention of archived segments' local copies in place of the whole."""
+        return replace(
+            self,
+            retention_bytes=self.local_retention_bytes,
+            retention_ms=self.local_retention_ms,
+        )
 
     def __post_init__(self) -> None:
         """Refuse settings under which a log could not work."""

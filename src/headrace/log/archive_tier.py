@@ -1,0 +1,129 @@
+"""The part of a partition's log that is in the archive, as the broker knows it without asking.
+
+A copy of the archive's manifest lies in the partition's directory. It is replaced only after the
+archive's own, and a segment leaves the local disk only after both: so whatever this copy names is
+in the archive, and a copy that is behind, or lost, is brought up to date from there.
+"""
+
+import logging
+from bisect import bisect_right
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Final, Self
+
+from headrace.log.archive_manifest import (
+    MANIFEST_FORMAT,
+    ArchivedPartition,
+    ArchivedSegment,
+    Manifest,
+)
+from headrace.log.disk import Disk
+from headrace.log.errors import ArchiveDamaged, CorruptFile, OffsetOutOfRange, storage_error
+from headrace.log.framing import read_framed, write_framed
+
+LOCAL_MANIFEST: Final = "archive.manifest"
+"""The name of the copy in a partition's directory."""
+
+logger = logging.getLogger(__name__)
+
+
+class ArchivedLog:
+    """Consecutive archived segments that come before, and partly are, those on the local disk.
+
+    Belongs to the log's owner; `adopt` may be called from any thread.
+    """
+
+    __slots__ = ("_bases", "_disk", "_lock", "_manifest", "_path", "segments")
+
+    def __init__(self, directory: Path, disk: Disk, manifest: Manifest) -> None:
+        self._path = directory / LOCAL_MANIFEST
+        self._disk = disk
+        # Held while the copy on the disk is replaced.
+        self._lock = Lock()
+        self.segments: tuple[ArchivedSegment, ...]
+        """Those with anything that may still be read, oldest first."""
+        self._believe(manifest)
+
+    @classmethod
+    def open(cls, directory: Path, partition: ArchivedPartition, *, disk: Disk) -> Self:
+        """What a partition's directory tells of its archive; nothing at all if it has no copy.
+
+        A damaged copy is the same as none: the archive has the original.
+        """
+        try:
+            (encoded,) = read_framed(disk, directory / LOCAL_MANIFEST, MANIFEST_FORMAT, 1)
+            manifest = Manifest.decode(encoded)
+        except FileNotFoundError:
+            manifest = Manifest(partition)
+        except (CorruptFile, ArchiveDamaged) as error:
+            logger.warning("what is archived of %s is asked of the archive: %s", partition, error)
+            manifest = Manifest(partition)
+        return cls(directory, disk, replace(manifest, partition=partition))
+
+    @property
+    def manifest(self) -> Manifest:
+        """Everything that is known."""
+        return self._manifest
+
+    @property
+    def partition(self) -> ArchivedPartition:
+        """Whose log this is."""
+        return self._manifest.partition
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the archive has nothing that may still be read."""
+        return not self.segments
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be read; without meaning while there is nothing."""
+        return self._manifest.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last archived record."""
+        return self._manifest.end_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments that may still be read."""
+        return sum(segment.size for segment in self.segments)
+
+    def holding(self, offset: int) -> ArchivedSegment:
+        """The segment that holds an offset; `OffsetOutOfRange` if there is none."""
+        if self.is_empty or not self.start_offset <= offset < self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        return self.segments[bisect_right(self._bases, offset) - 1]
+
+    def advance_start(self, start_offset: int) -> None:
+        """Let nothing before an offset be read any more, also after a crash.
+
+        Segments that this leaves behind are deleted from the archive by its next change. Raises
+        `StorageError` if the local disk refuses.
+        """
+        with self._lock:
+            if start_offset > self.start_offset:
+                self._save(replace(self._manifest, start_offset=start_offset))
+
+    def adopt(self, manifest: Manifest) -> None:
+        """Believe what the archive's manifest says from now on, also after a crash.
+
+        A start that has meanwhile moved beyond the manifest's stays where it is.
+        """
+        with self._lock:
+            start_offset = max(manifest.start_offset, self.start_offset)
+            self._save(replace(manifest, partition=self.partition, start_offset=start_offset))
+
+    def _save(self, manifest: Manifest) -> None:
+        try:
+            write_framed(self._disk, self._path, MANIFEST_FORMAT, [manifest.encode()])
+        except OSError as error:
+            raise storage_error(error, self._path, "write") from error
+        self._believe(manifest)
+
+    def _believe(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self.segments = manifest.live_segments
+        self._bases = [segment.base_offset for segment in self.segments]
