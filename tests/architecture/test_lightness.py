@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"confluent_kafka", "numba", "numpy", "pyarrow"}
+HEAVY = {"confluent_kafka", "numba", "numpy", "obstore", "pyarrow"}
 
 EVERYTHING_UNDER = """
 import importlib, pkgutil

@@ -8,6 +8,8 @@ import contextlib
 import logging
 from collections.abc import Iterable
 
+from headrace.broker.archive.archive import BrokerArchive
+from headrace.broker.archive.archiving import Archiving
 from headrace.broker.durability import GroupCommit
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.offsets import OffsetStore
@@ -63,7 +65,16 @@ class BrokerCore:
             self.cluster_id = directory.cluster_id
             self.commits = GroupCommit(loop)
             opened.callback(self.commits.close)
-            self.topics = Catalogue(directory, settings, self.clock, self.commits)
+            self.archive: BrokerArchive | None = None
+            """Where sealed segments go, if the broker was given an archive."""
+            if settings.archive is not None:
+                self.archive = BrokerArchive(
+                    settings.archive, directory, settings, loop, self.clock
+                )
+                opened.callback(self.archive.close)
+            self.topics = Catalogue(
+                directory, settings, self.clock, self.commits, archive=self.archive
+            )
             opened.callback(self.topics.close)
             self.metrics.truncated_bytes = sum(
                 partition.log.recovery.truncated_bytes for partition in self.partitions()
@@ -87,6 +98,7 @@ class BrokerCore:
                     offsets_retention_ms=settings.offsets_retention_ms,
                 ),
             )
+            self.archiving = None if self.archive is None else Archiving(self, self.archive)
             self._opened = opened.pop_all()
 
     def partitions(self) -> Iterable[Partition]:
@@ -142,6 +154,7 @@ class BrokerCore:
             "node.id": str(self.node_id),
             "num.partitions": str(settings.partitions),
             "offsets.retention.minutes": str(settings.offsets_retention_ms // 60_000),
+            "remote.log.storage.system.enable": str(self.archive is not None).lower(),
             "socket.request.max.bytes": str(settings.max_request_bytes),
         }
 

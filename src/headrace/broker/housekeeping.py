@@ -70,7 +70,7 @@ class Housekeeping:
         self._core.producer_ids.compact_if_due()
 
     async def _retain_one(self, partition: Partition) -> None:
-        retired = partition.log.enforce_retention()
+        retired = partition.enforce_retention(self._core.clock.now_ms())
         if retired:
             self._core.metrics.retired_bytes += retired.bytes
             await self._core.loop.run_in_executor(None, retired.remove)

@@ -71,11 +71,58 @@ def _lines(core: "BrokerCore") -> Iterator[str]:
         "request_memory_bytes", "gauge", "Memory of requests in flight.", core.memory.in_use
     )
     yield from _family("groups", "gauge", "Consumer groups.", len(core.groups.list_groups()))
+    yield from _archive_families(core)
     yield "# HELP headrace_requests_total Requests by API."
     yield "# TYPE headrace_requests_total counter"
     for key, count in sorted(metrics.requests.items()):
         yield f'headrace_requests_total{{api="{APIS[key].name}"}} {count}'
     yield from _partition_families(core)
+
+
+def _archive_families(core: "BrokerCore") -> Iterator[str]:
+    if core.archiving is None or core.archive is None:
+        return
+    archiving, reader = core.archiving, core.archive.reader
+    for name, kind, text, value in (
+        ("archived_bytes", "gauge", "Bytes in the archive.", archiving.archived_bytes),
+        (
+            "archive_pending_bytes",
+            "gauge",
+            "Bytes of sealed segments that are not in the archive yet.",
+            archiving.pending_bytes,
+        ),
+        (
+            "archive_uploaded_bytes_total",
+            "counter",
+            "Bytes moved to the archive.",
+            archiving.uploaded_bytes,
+        ),
+        (
+            "archive_failures_total",
+            "counter",
+            "Rounds of archiving and downloads that failed.",
+            archiving.failures + reader.failures,
+        ),
+        (
+            "archive_downloads_total",
+            "counter",
+            "Segments brought back from the archive.",
+            reader.downloads,
+        ),
+        (
+            "archive_downloaded_bytes_total",
+            "counter",
+            "Bytes brought back from the archive.",
+            reader.downloaded_bytes,
+        ),
+        (
+            "archive_cache_bytes",
+            "gauge",
+            "Bytes of archived segments on the local disk.",
+            reader.cached_bytes,
+        ),
+    ):
+        yield from _family(name, kind, text, value)
 
 
 def _partition_families(core: "BrokerCore") -> Iterator[str]:
@@ -84,7 +131,7 @@ def _partition_families(core: "BrokerCore") -> Iterator[str]:
         ("records_in_total", "counter", "Records appended.", lambda p: p.records_in),
         ("bytes_in_total", "counter", "Bytes appended.", lambda p: p.bytes_in),
         ("bytes_out_total", "counter", "Bytes fetched.", lambda p: p.bytes_out),
-        ("log_start_offset", "gauge", "First offset kept.", lambda p: p.log.start_offset),
+        ("log_start_offset", "gauge", "First offset kept.", lambda p: p.start_offset),
         ("high_watermark", "gauge", "First offset not readable.", lambda p: p.log.high_watermark),
         ("log_size_bytes", "gauge", "Bytes stored.", lambda p: p.log.size),
     )

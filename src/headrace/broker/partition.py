@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.log import Append, Flush, LogSettings, PartitionLog
+from headrace.log import Append, Flush, LogSettings, LogSlice, PartitionLog, Retired
+from headrace.log.errors import OffsetOutOfRange
 from headrace.records import BatchHeader
 
 if TYPE_CHECKING:
+    from headrace.broker.archive.partition import PartitionArchive
     from headrace.broker.durability import GroupCommit, Waiter
 
 Wake = Callable[[int], None]
@@ -20,6 +22,7 @@ class Partition:
         "_commits",
         "_unannounced",
         "_wakes",
+        "archive",
         "bytes_in",
         "bytes_out",
         "dirty",
@@ -36,6 +39,8 @@ class Partition:
         self.index = index
         self.log = log
         self.retired = False
+        self.archive: PartitionArchive | None = None
+        """What an archive has of it, if its topic uses one."""
         self.dirty = False
         self.bytes_in = 0
         self.bytes_out = 0
@@ -45,6 +50,14 @@ class Partition:
         self._commits = commits
         self._unannounced = 0
         self._wakes: set[Wake] = set()
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read, here or from the archive."""
+        archive = self.archive
+        if archive is None or archive.archived.is_empty:
+            return self.log.start_offset
+        return archive.archived.start_offset
 
     def append(
         self,
@@ -79,6 +92,37 @@ class Partition:
             waiter(None)
         return appended
 
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True, up_to: int | None = None
+    ) -> LogSlice:
+        """Like the log's own `read`, but also what only the archive has.
+
+        That may take a while: until then there is nothing to read, and then readers are woken.
+        """
+        archive = self.archive
+        if archive is not None and offset < self.log.end_offset:
+            if offset < self.start_offset:
+                raise OffsetOutOfRange(offset, self.start_offset, self.log.end_offset)
+            if offset < self.log.start_offset:
+                return archive.read(offset, max_bytes, at_least_one=at_least_one)
+        return self.log.read(offset, max_bytes, at_least_one=at_least_one, up_to=up_to)
+
+    def delete_records(self, before: int) -> int:
+        """Let the partition start at `before`, here and in the archive; return its start."""
+        if self.archive is not None and before <= self.log.high_watermark:
+            self.archive.archived.advance_start(before)
+        self.log.delete_records(before)
+        return self.start_offset
+
+    def enforce_retention(self, now_ms: int) -> Retired:
+        """Take out of the log what has outlived the retention, or is safe in the archive."""
+        archive = self.archive
+        if archive is None:
+            return self.log.enforce_retention()
+        archive.expire(now_ms)
+        archived = archive.archived
+        return self.log.enforce_retention(None if archived.is_empty else archived.end_offset)
+
     def reconfigure(self, settings: LogSettings) -> None:
         """Behave differently from now on; readers are woken if that shows them more."""
         before = self.log.high_watermark
@@ -104,6 +148,10 @@ class Partition:
     def unwatch(self, wake: Wake) -> None:
         """Be told no longer."""
         self._wakes.discard(wake)
+
+    def wake_readers(self) -> None:
+        """Let everybody who waits look again: there is something to read, or there never will."""
+        self._announce(0)
 
     def retire(self) -> None:
         """The topic is deleted: wake everybody, so that they find out."""

@@ -82,6 +82,8 @@ class Server:
             await self.stop()
             raise
         self._housekeeping.start()
+        if self.core.archiving is not None:
+            self.core.archiving.start()
         self.core.groups.start()
 
     async def stop(self) -> None:
@@ -91,6 +93,8 @@ class Server:
         if self._monitor is not None:
             await self._monitor.stop()
         await self._housekeeping.stop()
+        if self.core.archiving is not None:
+            await self.core.archiving.stop()
         for connection in tuple(self._connections):
             # Otherwise busy producers would keep the disk busy, and this waiting, for ever.
             connection.end()

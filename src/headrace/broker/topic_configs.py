@@ -17,6 +17,9 @@ DAY_MS = 24 * HOUR_MS
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
+LOCAL_AS_WHOLE = -2
+"""A local retention that is the same as the topic's."""
+
 _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
@@ -94,6 +97,17 @@ def _integer(
 def _fixed(name: str, kind: ConfigType, value: str, why: str) -> ConfigKey:
     """A key that is shown, but can only be what it is."""
     return ConfigKey(name, kind, lambda _: value, _one_of(value), f"{value}: {why}", why)
+
+
+def _switch(name: str, documentation: str) -> ConfigKey:
+    return ConfigKey(
+        name,
+        ConfigType.BOOLEAN,
+        lambda _: "false",
+        _one_of("true", "false"),
+        "true or false",
+        documentation,
+    )
 
 
 _KEYS = (
@@ -248,8 +262,18 @@ _OTHER_KEYS = (
         "a list of replicas",
         "Without effect: nothing is replicated.",
     ),
-    _integer("local.retention.bytes", lambda _: -2, -2, "Without effect: all data is local."),
-    _integer("local.retention.ms", lambda _: -2, -2, "Without effect: all data is local."),
+    _integer(
+        "local.retention.bytes",
+        lambda _: -2,
+        -2,
+        "Like retention.bytes, for what is on the local disk of an archived topic; -2: the same.",
+    ),
+    _integer(
+        "local.retention.ms",
+        lambda _: -2,
+        -2,
+        "Like retention.ms, for what is on the local disk of an archived topic; -2: the same.",
+    ),
     _fixed(
         "message.timestamp.before.max.ms",
         ConfigType.LONG,
@@ -264,11 +288,16 @@ _OTHER_KEYS = (
         "true or false",
         "Without effect: segments grow as they are written.",
     ),
-    _fixed("remote.log.copy.disable", ConfigType.BOOLEAN, "false", "there is no remote storage"),
-    _fixed(
-        "remote.log.delete.on.disable", ConfigType.BOOLEAN, "false", "there is no remote storage"
+    _switch("remote.log.copy.disable", "Whether an archived topic's archive grows no more."),
+    _switch(
+        "remote.log.delete.on.disable",
+        "Whether setting remote.storage.enable to false deletes what the archive has.",
     ),
-    _fixed("remote.storage.enable", ConfigType.BOOLEAN, "false", "there is no remote storage"),
+    _switch(
+        "remote.storage.enable",
+        "Whether sealed segments are kept in the broker's archive; local.retention.* then tells "
+        "how long they also stay on the local disk.",
+    ),
     _integer(
         "segment.index.bytes",
         lambda _: 10 << 20,
@@ -312,7 +341,15 @@ def log_settings(values: Mapping[str, str]) -> LogSettings:
         segment_ms=int(values["segment.ms"]),
         retention_bytes=int(values["retention.bytes"]),
         retention_ms=int(values["retention.ms"]),
+        local_retention_bytes=_local(values, "retention.bytes"),
+        local_retention_ms=_local(values, "retention.ms"),
         index_interval_bytes=int(values["index.interval.bytes"]),
         flush=Flush(values["flush"]),
         delete="delete" in values["cleanup.policy"],
     )
+
+
+def _local(values: Mapping[str, str], name: str) -> int:
+    """A retention as it holds for the local disk: the topic's own, unless another is set."""
+    local = int(values[f"local.{name}"])
+    return int(values[name]) if local == LOCAL_AS_WHOLE else local

@@ -15,13 +15,20 @@ from typing import Any, Protocol
 import orjson
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.archive.archive import BrokerArchive, keeps_manifest
+from headrace.broker.archive.configs import COPY_DISABLED, archives, check_archiving
 from headrace.broker.durability import GroupCommit
 from headrace.broker.partition import Partition
-from headrace.broker.topic_configs import check_configs, effective, log_settings
+from headrace.broker.topic_configs import (
+    InvalidConfig,
+    check_configs,
+    effective,
+    log_settings,
+)
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import DataDirectory, Journal, PartitionLog
-from headrace.log.errors import LogError
+from headrace.log.errors import ArchiveRefused, LogError
 from headrace.settings import BrokerSettings
 
 log = logging.getLogger("headrace.broker")
@@ -114,11 +121,13 @@ class Catalogue:
         settings: BrokerSettings,
         clock: Clock,
         commits: GroupCommit,
+        archive: BrokerArchive | None = None,
     ) -> None:
         self._directory = directory
         self._settings = settings
         self._clock = clock
         self._commits = commits
+        self._archive = archive
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self.journal: Journal = directory.journal("topics")
@@ -163,7 +172,7 @@ class Catalogue:
                 ErrorCode.invalid_partitions,
                 f"a topic has 1 to {MAX_PARTITIONS} partitions, not {partitions}",
             )
-        check_configs(configs)
+        self._check_archiving({}, check_configs(configs))
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> Topic:
         """Make a topic; it exists once the journal is durable."""
@@ -185,6 +194,9 @@ class Catalogue:
 
     def delete(self, topic: Topic) -> None:
         """Take a topic away at once; its files go in the background (`removals`)."""
+        if self._archive is not None and archives(topic.values):
+            # First, so that no crash leaves objects behind that nobody knows of.
+            self._archive.doom(topic.id)
         self._write("delete", id=topic.id.hex)
         del self._by_name[topic.name], self._by_id[topic.id]
         for partition in topic.partitions:
@@ -220,10 +232,20 @@ class Catalogue:
     ) -> None:
         """Replace a topic's configuration, or only find out whether that is possible."""
         checked = check_configs(configs)
+        self._check_archiving(topic.values, checked)
+        if archives(effective(checked, self._settings)) and not archives(topic.values):
+            self._refuse_doomed(topic)
         if validate_only:
             return
         self._write("configure", id=topic.id.hex, configs=checked)
         topic.configure(checked, self._settings)
+        for partition in topic.partitions:
+            self._settle_archive(topic, partition)
+
+    def copying_disabled(self, name: str) -> bool:
+        """Whether nothing more of a topic goes to the archive, although it has some."""
+        topic = self._by_name.get(name)
+        return topic is not None and topic.values[COPY_DISABLED] == "true"
 
     def compact_if_due(self) -> None:
         """Rewrite the journal when most of its entries are history."""
@@ -265,6 +287,9 @@ class Catalogue:
             for index in range(change["partitions"]):
                 topic.partitions.append(self._open(topic, index))
             self._add(topic)
+            if self._archive is not None and archives(topic.values):
+                # A crash kept its deletion from being journalled here.
+                self._archive.keep(topic.id)
         self._remove_strays()
 
     def _remove_strays(self) -> None:
@@ -281,7 +306,36 @@ class Catalogue:
             log_settings(topic.values),
             clock=self._clock,
         )
-        return Partition(topic.name, index, opened, self._commits)
+        partition = Partition(topic.name, index, opened, self._commits)
+        self._settle_archive(topic, partition)
+        return partition
+
+    def _settle_archive(self, topic: Topic, partition: Partition) -> None:
+        """Let a partition use the archive if its topic does, and no longer if it does not."""
+        directory = self._directory.partition_path(topic.name, partition.index)
+        if self._archive is None:
+            if archives(topic.values):
+                raise ArchiveRefused(
+                    f"topic {topic.name} keeps records in an archive, but this broker has none: "
+                    "set broker.archive to its location"
+                )
+            return
+        if archives(topic.values):
+            if partition.archive is None:
+                self._archive.attach(partition, topic.id, directory)
+        elif partition.archive is not None or keeps_manifest(directory):
+            self._archive.doom(topic.id)
+            self._archive.detach(partition, directory)
+
+    def _check_archiving(self, before: Mapping[str, str], configs: Mapping[str, str]) -> None:
+        after = effective(configs, self._settings)
+        check_archiving(before, after, available=self._archive is not None)
+
+    def _refuse_doomed(self, topic: Topic) -> None:
+        if self._archive is not None and topic.id.hex in self._archive.doomed:
+            raise InvalidConfig(
+                f"the archive of {topic.name} is still being deleted; try again in a moment"
+            )
 
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic

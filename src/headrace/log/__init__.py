@@ -5,6 +5,7 @@ To follow a record in: `partition` (append) to `segment` and `index`; on its way
 time through `lookup`. What happens after a crash is in `recovery`; what makes room is in
 `retention` and `removal`; how sealed segments are replaced by rewritten ones, in `rewriting` and
 `manifest`. `directory` and `journal` hold what a broker keeps besides records.
+`archive` is for segments that are kept elsewhere.
 `framing` is the format of all files that are not segments, and `disk` the only door to any file.
 """
 
@@ -16,6 +17,7 @@ from headrace.log.producers import ProducerBatch, ProducerState, ProducerStates
 from headrace.log.recovery_report import Recovery
 from headrace.log.removal import DoomedDirectory, Retired
 from headrace.log.rewriting import RewrittenSegment, SegmentSwap
+from headrace.log.segment import Segment
 from headrace.log.settings import Flush, LogSettings
 from headrace.log.slices import LogSlice
 
@@ -37,6 +39,7 @@ __all__ = [
     "Recovery",
     "Retired",
     "RewrittenSegment",
+    "Segment",
     "SegmentSwap",
     "SystemDisk",
 ]

@@ -184,17 +184,6 @@ class PartitionLog:
         """The segments that begin at an offset or after it, with the active one."""
         return [each for each in self._chain.segments if each.base_offset >= offset]
 
-    def settled_segments(self, offset: int) -> Sequence[Segment]:
-        """Sealed segments from an offset on that no crash can change any more, oldest first."""
-        settled = []
-        for segment in self.segments_from(offset):
-            if segment is self._chain.active or segment.is_dirty:
-                break
-            if segment.end_offset > self.high_watermark:
-                break
-            settled.append(segment)
-        return settled
-
     def reconfigure(self, settings: LogSettings) -> None:
         """Behave differently from now on; a new index interval counts from the next segment on."""
         self._settings = settings

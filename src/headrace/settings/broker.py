@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.settings.address import Address
 from headrace.settings.errors import InvalidSetting
-from headrace.settings.kinds import Choice, Duration, Location, Maybe, Size, Switch, Whole
+from headrace.settings.kinds import Choice, Duration, Location, Maybe, Size, Switch, Text, Whole
 from headrace.settings.sections import Section, setting
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -65,6 +65,19 @@ class BrokerSettings(Section):
     )
     retention_check_ms: int = setting(
         Duration(minimum=1), "5 minutes", "Time between rounds of housekeeping."
+    )
+
+    archive: str | None = setting(
+        Maybe(Text()), None, "Where archived segments go: a directory, or a URL of a store."
+    )
+    archive_interval_ms: int = setting(
+        Duration(minimum=1), "10s", "Time between rounds of archiving."
+    )
+    archive_parallel: int = setting(
+        Whole(minimum=1, maximum=64), 4, "Segments moved to, and from, the archive at a time."
+    )
+    archive_cache: int = setting(
+        Size(), "4 GiB", "Local disk space for archived segments that somebody reads."
     )
 
     max_request_bytes: int = setting(

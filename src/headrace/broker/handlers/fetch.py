@@ -165,12 +165,12 @@ def _read(partition: "Partition", part: Any, limit: int, *, at_least_one: bool) 
     if code is not ErrorCode.none:
         return PartitionReply(part.partition, code)
     try:
-        found = log.read(part.fetch_offset, limit, at_least_one=at_least_one)
+        found = partition.read(part.fetch_offset, limit, at_least_one=at_least_one)
     except OffsetOutOfRange:
         code = ErrorCode.offset_out_of_range
     except LogError:
         code = ErrorCode.kafka_storage_error
     else:
         end = log.high_watermark
-        return PartitionReply(part.partition, code, end, end, log.start_offset, found)
+        return PartitionReply(part.partition, code, end, end, partition.start_offset, found)
     return PartitionReply(part.partition, code)

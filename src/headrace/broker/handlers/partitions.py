@@ -12,6 +12,7 @@ from headrace.records import RecordError
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
     from headrace.broker.partition import Partition
+    from headrace.records import RecordPosition
 
 FIRST_VERSIONS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """Since when there are special moments: latest, earliest, newest timestamp, and those of tiers."""
@@ -23,7 +24,7 @@ UNKNOWN = -1
 """An offset, timestamp or epoch that does not exist."""
 
 
-def list_offsets(core: "BrokerCore", request: Any, call: Call) -> Any:
+async def list_offsets(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Find the offsets of moments: earliest, latest, or the first record from a time on."""
     topics = []
     for wanted in request.topics:
@@ -36,7 +37,7 @@ def list_offsets(core: "BrokerCore", request: Any, call: Call) -> Any:
             elif part.timestamp < 0 and call.version < FIRST_VERSIONS.get(part.timestamp, NEVER):
                 found = _not_found(ErrorCode.unsupported_version)
             else:
-                found = _offset_of(core.partition(wanted.name, index), part)
+                found = await _offset_of(core.partition(wanted.name, index), part)
             results.append(call.reply.ListOffsetsPartitionResponse(partition_index=index, **found))
         topics.append(
             call.reply.ListOffsetsTopicResponse(name=wanted.name, partitions=tuple(results))
@@ -48,7 +49,7 @@ def _not_found(code: ErrorCode) -> dict[str, object]:
     return {"error_code": code, "timestamp": UNKNOWN, "offset": UNKNOWN, "leader_epoch": UNKNOWN}
 
 
-def _offset_of(partition: "Partition | None", part: Any) -> dict[str, object]:
+async def _offset_of(partition: "Partition | None", part: Any) -> dict[str, object]:
     code = check_epoch(partition, get(part, "current_leader_epoch", UNKNOWN))
     timestamp, offset = UNKNOWN, UNKNOWN
     if partition is not None and code is ErrorCode.none:
@@ -57,22 +58,53 @@ def _offset_of(partition: "Partition | None", part: Any) -> dict[str, object]:
             match part.timestamp:
                 case -1:
                     offset = log.high_watermark
-                case -2 | -4:
+                case -2:
+                    offset = partition.start_offset
+                case -4:
                     offset = log.start_offset
                 case -3:
-                    found = log.max_timestamp()
+                    found = await _newest(partition)
                     if found is not None:
                         offset, timestamp = found
-                case -5 | -6:
-                    pass
+                case -5:
+                    offset = _last_archived(partition)
+                case -6:
+                    offset = _first_pending(partition)
                 case moment:
-                    found = log.offset_for_time(moment)
+                    found = await _first_from(partition, moment)
                     if found is not None:
                         offset, timestamp = found
         except (LogError, RecordError):
             code = ErrorCode.kafka_storage_error
     epoch = partition.log.leader_epoch if partition is not None and offset >= 0 else UNKNOWN
     return {"error_code": code, "timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
+
+
+def _last_archived(partition: "Partition") -> int:
+    archive = partition.archive
+    return UNKNOWN if archive is None else archive.archived.last_offset
+
+
+def _first_pending(partition: "Partition") -> int:
+    if partition.archive is None:
+        return UNKNOWN
+    return max(_last_archived(partition) + 1, partition.start_offset)
+
+
+async def _first_from(partition: "Partition", timestamp: int) -> "RecordPosition | None":
+    found = None
+    if partition.archive is not None:
+        found = await partition.archive.offset_for_time(timestamp)
+    return partition.log.offset_for_time(timestamp) if found is None else found
+
+
+async def _newest(partition: "Partition") -> "RecordPosition | None":
+    found = partition.log.max_timestamp()
+    if partition.archive is not None:
+        archived = partition.archive.max_timestamp()
+        if archived > (UNKNOWN if found is None else found.timestamp):
+            return await partition.archive.offset_for_time(archived)
+    return found
 
 
 def offset_for_leader_epoch(core: "BrokerCore", request: Any, call: Call) -> Any:

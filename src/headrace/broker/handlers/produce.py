@@ -172,7 +172,7 @@ def answer_on(
         index,
         appended.base_offset,
         appended.timestamp,
-        partition.log.start_offset,
+        partition.start_offset,
     )
 
 
@@ -207,7 +207,7 @@ def _append(
         ErrorCode.none,
         appended.base_offset,
         appended.timestamp,
-        partition.log.start_offset,
+        partition.start_offset,
     )
 
 

@@ -41,7 +41,7 @@ def _delete(core: "BrokerCore", topic: str, part: Any) -> tuple[int, ErrorCode]:
     if not 0 <= before <= log.high_watermark:
         return -1, ErrorCode.offset_out_of_range
     try:
-        return log.delete_records(before), ErrorCode.none
+        return partition.delete_records(before), ErrorCode.none
     except OffsetOutOfRange:
         return -1, ErrorCode.offset_out_of_range
     except LogError:

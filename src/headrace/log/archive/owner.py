@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from headrace.log.archive_store import ArchiveStore
-from headrace.log.archive_twins import TwinObject, Version
+from headrace.log.archive.store import ArchiveStore
+from headrace.log.archive.twins import TwinObject, Version
 from headrace.log.disk import Disk
 from headrace.log.errors import ArchiveRefused, storage_error
 from headrace.log.framing import FileFormat, read_framed, write_framed
@@ -53,7 +53,7 @@ def take_possession(store: ArchiveStore, cluster_id: str, data: Path, disk: Disk
             "restore it, or correct the archive's location"
         )
     if found is None:
-        owner = note.get("owner") or os.urandom(16).hex()
+        owner = str(note.get("owner") or os.urandom(16).hex())
         # Noted first: should a crash come now, the archive is known to be this broker's.
         _write_note(data, disk, owner, begun=False)
         _write_identity(store, Identity(cluster_id, owner))

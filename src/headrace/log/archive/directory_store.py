@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from headrace.log.archive_store import CHUNK_BYTES, StoredObject
+from headrace.log.archive.store import CHUNK_BYTES, StoredObject
 from headrace.log.disk import SYSTEM_DISK, Disk, read_all, write_all
 from headrace.log.errors import ArchiveUnavailable
 from headrace.log.framing import TEMPORARY

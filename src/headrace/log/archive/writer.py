@@ -1,6 +1,6 @@
 """Changing what an archive has of one partition, so that a crash at any point does no harm.
 
-The order of steps is the whole of it; see `archive_manifest` for the rule and `archive_tier` for
+The order of steps is the whole of it; see `manifest` for the rule and `archived_log` for
 what the broker may conclude when.
 """
 
@@ -12,15 +12,15 @@ from typing import Self
 
 from crc32c import crc32c
 
-from headrace.log.archive_manifest import (
+from headrace.log.archive.archived_log import ArchivedLog
+from headrace.log.archive.manifest import (
     MANIFEST_FORMAT,
     AbortedTransaction,
     ArchivedSegment,
     Manifest,
 )
-from headrace.log.archive_store import CHUNK_BYTES, ArchiveStore, StoredObject
-from headrace.log.archive_tier import ArchivedLog
-from headrace.log.archive_twins import TwinObject, Version
+from headrace.log.archive.store import CHUNK_BYTES, ArchiveStore, StoredObject
+from headrace.log.archive.twins import TwinObject, Version
 from headrace.log.disk import Disk
 from headrace.log.epochs import EpochStart
 from headrace.log.errors import ArchiveDamaged, ArchiveUnavailable

@@ -12,8 +12,8 @@ from typing import Final
 
 from crc32c import crc32c
 
-from headrace.log.archive_manifest import ArchivedPartition, ArchivedSegment
-from headrace.log.archive_store import ArchiveStore
+from headrace.log.archive.manifest import ArchivedPartition, ArchivedSegment
+from headrace.log.archive.store import ArchiveStore
 from headrace.log.disk import Disk, write_all
 from headrace.log.errors import ArchiveDamaged, ArchiveUnavailable, storage_error
 from headrace.log.handles import FileHandle

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
-from headrace.log.archive_store import CHUNK_BYTES, StoredObject
+from headrace.log.archive.store import CHUNK_BYTES, StoredObject
 from headrace.log.errors import ArchiveRefused, ArchiveUnavailable
 
 _RETRY_SECONDS: Final = 10
@@ -35,7 +35,7 @@ class ObjectStore:
             self._store: Any = from_url(
                 url,
                 # Whoever names an http:// endpoint means it; the usual ones are https.
-                client_options={"allow_http": True, "timeout": "60s", "connect_timeout": "5s"},
+                client_options={"allow_http": True, "timeout": "30s", "connect_timeout": "5s"},
                 retry_config={
                     "max_retries": _ATTEMPTS,
                     "retry_timeout": timedelta(seconds=_RETRY_SECONDS),
@@ -61,9 +61,11 @@ class ObjectStore:
     def get(self, key: str) -> Iterator[bytes]:
         """The bytes of an object, piece by piece; `FileNotFoundError` if there is none."""
         try:
-            result = self._obstore.get(self._store, key)
-            for chunk in result.stream(min_chunk_size=CHUNK_BYTES):
-                yield bytes(chunk)
+            size = self._obstore.head(self._store, key)["size"]
+            # In ranges, so that the time limit is for each of them and not for a whole segment.
+            for start in range(0, size, CHUNK_BYTES):
+                end = min(start + CHUNK_BYTES, size)
+                yield bytes(self._obstore.get_range(self._store, key, start=start, end=end))
         except (self._not_found, FileNotFoundError) as error:
             raise FileNotFoundError(f"{self._url}/{key}") from error
         except self._error as error:

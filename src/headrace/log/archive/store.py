@@ -1,7 +1,7 @@
 """What an archive asks of the place where it keeps its objects.
 
 That is little: whole objects are put and got under a key, listed and deleted. It does not rely on
-a put being atomic: see `archive_twins`.
+a put being atomic: see `twins`.
 """
 
 from collections.abc import Iterable, Iterator

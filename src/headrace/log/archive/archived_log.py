@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Self
 
-from headrace.log.archive_manifest import (
+from headrace.log.archive.manifest import (
     MANIFEST_FORMAT,
     ArchivedPartition,
     ArchivedSegment,
@@ -85,6 +85,11 @@ class ArchivedLog:
     def end_offset(self) -> int:
         """The offset after the last archived record."""
         return self._manifest.end_offset
+
+    @property
+    def last_offset(self) -> int:
+        """The last archived record's; -1 if there is none."""
+        return self.segments[-1].end_offset - 1 if self.segments else -1
 
     @property
     def size(self) -> int:

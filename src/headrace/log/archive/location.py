@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from headrace.log.archive_directory import DirectoryStore
-from headrace.log.archive_store import ArchiveStore
+from headrace.log.archive.directory_store import DirectoryStore
+from headrace.log.archive.store import ArchiveStore
 from headrace.log.disk import SYSTEM_DISK, Disk
 
 
@@ -18,6 +18,6 @@ def open_store(location: str, *, disk: Disk = SYSTEM_DISK) -> ArchiveStore:
         return DirectoryStore(Path(location), disk=disk)
     if scheme == "file":
         return DirectoryStore(Path(rest), disk=disk)
-    from headrace.log.archive_objects import ObjectStore
+    from headrace.log.archive.object_store import ObjectStore
 
     return ObjectStore(location)

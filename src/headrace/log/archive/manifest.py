@@ -3,7 +3,7 @@
 Objects of a partition are named by its topic's id, so that a topic that was deleted and made again
 under its old name is another one here, too:
 
-    partitions/<topic id>/<partition>/manifest-0 and -1          see `archive_twins`
+    partitions/<topic id>/<partition>/manifest-0 and -1          see `twins`
     partitions/<topic id>/<partition>/<base offset>-<revision>-<checksum>.log
 
 Data objects are never overwritten. First an object is put, then the manifest that names it; first a

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from headrace.log.archive_store import ArchiveStore
+from headrace.log.archive.store import ArchiveStore
 from headrace.log.errors import ArchiveDamaged, CorruptFile
 from headrace.log.framing import FileFormat, frame, frames
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headrace.log.archive_store import ArchiveStore
-from headrace.log.archive_twins import NOTHING, TwinObject, Version
+from headrace.log.archive.store import ArchiveStore
+from headrace.log.archive.twins import NOTHING, TwinObject, Version
 from headrace.log.directory import JOURNAL_SUFFIX
 from headrace.log.disk import Disk
 from headrace.log.errors import ArchiveDamaged, storage_error
