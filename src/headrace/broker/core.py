@@ -20,7 +20,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.topics import NODE_ID, Catalogue, Topic
 from headrace.clock import Clock, SystemClock
-from headrace.log import DataDirectory, Flush, Journal
+from headrace.log import SYSTEM_DISK, DataDirectory, Disk, Flush, Journal
 from headrace.settings import BrokerSettings
 
 log = logging.getLogger("headrace.broker")
@@ -51,6 +51,7 @@ class BrokerCore:
         loop: asyncio.AbstractEventLoop,
         *,
         clock: Clock | None = None,
+        disk: Disk = SYSTEM_DISK,
     ) -> None:
         self.settings = settings
         self.loop = loop
@@ -60,7 +61,7 @@ class BrokerCore:
         self.memory = RequestMemory(settings.request_memory)
         self._syncs: dict[int, JournalSync] = {}
         with contextlib.ExitStack() as opened:
-            directory = DataDirectory.open(settings.data)
+            directory = DataDirectory.open(settings.data, disk=disk)
             opened.callback(directory.close)
             self.cluster_id = directory.cluster_id
             self.commits = GroupCommit(loop)

@@ -14,6 +14,7 @@ from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.monitor import Monitor
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
+from headrace.log import SYSTEM_DISK, Disk
 from headrace.settings import BrokerSettings, join_address, split_address
 
 log = logging.getLogger("headrace.broker")
@@ -40,11 +41,17 @@ class Server:
     `stop` answers what can be answered, closes the connections and leaves a clean directory.
     """
 
-    def __init__(self, settings: BrokerSettings, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        clock: Clock | None = None,
+        disk: Disk = SYSTEM_DISK,
+    ) -> None:
         self.settings = settings
         self.max_request_bytes = settings.max_request_bytes
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self.core = BrokerCore(settings, asyncio.get_running_loop(), clock=clock)
+        self.core = BrokerCore(settings, asyncio.get_running_loop(), clock=clock, disk=disk)
         self.metrics = self.core.metrics
         self.dispatch = Dispatcher(self.core).start
         self.host, self.port = split_address(settings.listen)

@@ -305,6 +305,7 @@ class Catalogue:
             self._directory.partition_path(topic.name, index),
             log_settings(topic.values),
             clock=self._clock,
+            disk=self._directory.disk,
         )
         partition = Partition(topic.name, index, opened, self._commits)
         self._settle_archive(topic, partition)

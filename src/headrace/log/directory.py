@@ -62,7 +62,8 @@ class DataDirectory:
         self.path = path
         self.cluster_id = cluster_id
         """Made up when the directory was, and never changed: 22 URL-safe letters, as Kafka's."""
-        self._disk = disk
+        self.disk = disk
+        """How its files are reached; the logs in it use the same."""
         self._lock: int | None = lock
 
     @classmethod
@@ -110,7 +111,7 @@ class DataDirectory:
         """All partitions that have a directory here, by name."""
         path = self._opened()
         found = []
-        for name in sorted(self._disk.names(path)):
+        for name in sorted(self.disk.names(path)):
             match = _PARTITION.fullmatch(name)
             if match and not name.endswith(DELETED):
                 found.append(PartitionDirectory(match[1], int(match[2]), path / name))
@@ -126,22 +127,22 @@ class DataDirectory:
         ending = f".{os.urandom(8).hex()}{DELETED}"
         doomed = path.with_name(path.name[: MAX_FILE_NAME - len(ending)] + ending)
         try:
-            self._disk.replace(path, doomed)
-            self._disk.sync_directory(self.path)
+            self.disk.replace(path, doomed)
+            self.disk.sync_directory(self.path)
         except OSError as error:
             raise storage_error(error, path, "delete") from error
-        return DoomedDirectory(doomed, self._disk)
+        return DoomedDirectory(doomed, self.disk)
 
     def journal(self, name: str) -> Journal:
         """Open the journal of that name, or begin it."""
         if not _JOURNAL.fullmatch(name):
             raise InvalidName(f"{name!r} cannot name a journal; use small letters, digits and '-'")
-        return Journal.open(self._opened() / (name + JOURNAL_SUFFIX), disk=self._disk)
+        return Journal.open(self._opened() / (name + JOURNAL_SUFFIX), disk=self.disk)
 
     def close(self) -> None:
         """Give the directory back; more than once does no harm."""
         if self._lock is not None:
-            self._disk.close(self._lock)
+            self.disk.close(self._lock)
             self._lock = None
 
     def __enter__(self) -> Self:
@@ -163,10 +164,10 @@ class DataDirectory:
         return self.path
 
     def _finish_deletions(self) -> None:
-        for name in self._disk.names(self.path):
+        for name in self.disk.names(self.path):
             if name.endswith(DELETED):
                 try:
-                    DoomedDirectory(self.path / name, self._disk).remove()
+                    DoomedDirectory(self.path / name, self.disk).remove()
                 except StorageError as error:
                     logger.warning("a deleted partition still takes up space: %s", str(error))
 

@@ -68,6 +68,8 @@ class ApacheKafka:
         self._resources = contextlib.ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         self._log_path: Path | None = None
+        self._settings: Path
+        self._output: IO[bytes]
         self.bootstrap = ""
         """`host:port` of the running broker."""
         self.start_seconds = 0.0
@@ -102,13 +104,11 @@ class ApacheKafka:
             )
             _format(settings)
             self._log_path = directory / "server.log"
-            output = resources.enter_context(self._log_path.open("wb"))
-            began = time.monotonic()
-            self._process = self._launch(settings, output)
+            self._output = resources.enter_context(self._log_path.open("wb"))
+            self._settings = settings
             resources.callback(self._stop)
-            self._await_answer(self._process, port, began + _START_TIMEOUT_SECONDS)
-            self.start_seconds = time.monotonic() - began
             self.bootstrap = f"127.0.0.1:{port}"
+            self.start()
             self._resources = resources.pop_all()
         return self
 
@@ -120,6 +120,21 @@ class ApacheKafka:
     ) -> None:
         """Stop the server and remove its data."""
         self._resources.close()
+
+    def start(self) -> None:
+        """Start the server that was killed, on the same port and data, and wait until it serves."""
+        began = time.monotonic()
+        self._process = self._launch(self._settings, self._output)
+        port = int(self.bootstrap.rpartition(":")[2])
+        self._await_answer(self._process, port, began + _START_TIMEOUT_SECONDS)
+        self.start_seconds = time.monotonic() - began
+
+    def kill(self) -> None:
+        """End the server without giving it a chance to do anything; its data stays."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
 
     def log_tail(self, lines: int = 20) -> str:
         """The end of what the server has printed: warnings and errors."""

@@ -1,0 +1,44 @@
+"""Things that a broker can do wrong on purpose, to see that the checker notices.
+
+Each function changes the classes of the process that it is called in.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headrace.log.producers import ProducerStates
+from headrace.log.segment import Segment
+
+
+def acknowledge_before_writing() -> None:
+    """Answer producers at once, and write some time later."""
+    write = Segment.write
+
+    def write_later(self: Segment, batch: Any) -> None:
+        copy, position = bytes(batch), self.size
+
+        def really() -> None:
+            time.sleep(0.2)
+            if self.active is not None:
+                self.disk.pwrite(self.active.handle.descriptor, copy, position)
+
+        if position:
+            threading.Thread(target=really, daemon=True).start()
+        else:
+            write(self, batch)
+
+    Segment.write = write_later  # type: ignore[method-assign]
+
+
+def forget_producers() -> None:
+    """Take every batch for a new one, retries included."""
+    ProducerStates.check = lambda self, header: None  # type: ignore[method-assign, assignment]
+
+
+BUGS: dict[str, Callable[[], None]] = {
+    "acknowledge-before-writing": acknowledge_before_writing,
+    "forget-producers": forget_producers,
+}
+"""All of them, by the name that the command line knows."""
