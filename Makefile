@@ -9,7 +9,7 @@ UV_COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench lock runtime dev python
+.PHONY: help setup demo test lint format bench chaos lock runtime dev python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ format: dev ## Let Ruff fix and format what it can
 bench: dev ## One benchmark: make bench NAME=broker
 	@test -n "$(NAME)" || { echo "usage: make bench NAME=...; one of:" $(basename $(notdir $(shell grep -l __main__ benchmarks/*.py))) >&2; exit 2; }
 	@$(IN)/python -m benchmarks.$(NAME)
+
+chaos: dev ## Clients under faults, and a checker (CHAOS_SECONDS=60, SEED=..., CHAOS="--flush os" for more)
+	@$(IN)/python -m tests.chaos --seconds $(or $(CHAOS_SECONDS),60) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 lock: ## Resolve the lock files anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }

@@ -44,7 +44,7 @@ class AsyncioWorker(Worker):
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         # It says a lot about every lost connection, and there will be many.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-        while not self.stopping:
+        while not self.stopped():
             with contextlib.suppress(KafkaError, TimeoutError, OSError):
                 await self.live()
 
@@ -71,12 +71,12 @@ class AsyncioTransactionalWriter(AsyncioWorker):
         )
         try:
             await _soon(producer.start())
-            while not self.stopping:
+            while not self.stopped():
                 await self._transaction(producer, process)
                 await asyncio.sleep(self.source.uniform(0, 0.1))
         finally:
             # The outcome of what it has left open is the next life's affair.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, asyncio.CancelledError):
                 await asyncio.wait_for(producer.stop(), 5)
 
     async def _transaction(self, producer: AIOKafkaProducer, process: str) -> None:
@@ -124,11 +124,11 @@ class AsyncioReader(AsyncioWorker):
                 consumer.seek(place, 0)
             self.record(Session, self.name, self._isolation, tuple(range(self.run.partitions)))
             for _ in range(self.source.randint(20, 60)):
-                if self.stopping:
+                if self.stopped():
                     return
                 await self._poll(consumer)
         finally:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, asyncio.CancelledError):
                 await asyncio.wait_for(consumer.stop(), 5)
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> None:

@@ -87,7 +87,7 @@ def acknowledged_records_are_there(seen: Observations) -> Iterator[Anomaly]:
         return
     there = {record.value for record in seen.final(Isolation.COMMITTED)}
     for value, send in seen.sends.items():
-        if seen.acknowledged(value) and value not in there:
+        if seen.acknowledged(value) and value not in there and seen.reachable(value):
             delivery = seen.deliveries[value]
             yield Anomaly(
                 Promise.LOST_WRITE,
@@ -102,12 +102,14 @@ def what_was_read_stays(seen: Observations) -> Iterator[Anomaly]:
         if not seen.has_final(isolation):
             continue
         there = set(seen.final(isolation))
-        reported = set()
+        reported: set[Record] = set()
         for reading in seen.readings:
             if reading.session.isolation is not isolation:
                 continue
             for record in set(reading.records()) - there - reported:
                 reported.add(record)
+                if record.value in seen.sends and not seen.reachable(record.value):
+                    continue
                 yield Anomaly(
                     Promise.VANISHED_READ,
                     f"{_name(record)} was read by {reading.session.process} ({isolation})",
@@ -163,9 +165,12 @@ def transactions_are_whole(seen: Observations) -> Iterator[Anomaly]:
         if seen.fate(transaction) is Fate.ABORTED:
             continue
         found = [value for value in values if value in there]
-        missing = [value for value in values if value not in there]
         # A commit promises nothing of a record whose own delivery failed.
-        missing = [value for value in missing if _delivered(seen, value)]
+        missing = [
+            value
+            for value in values
+            if value not in there and seen.delivered(value) and seen.reachable(value)
+        ]
         if found and missing:
             yield Anomaly(
                 Promise.TORN_TRANSACTION,
@@ -316,11 +321,6 @@ CHECKS: tuple[Check, ...] = (
     the_broker_serves_again,
 )
 """Everything that is looked for."""
-
-
-def _delivered(seen: Observations, value: str) -> bool:
-    delivery = seen.deliveries.get(value)
-    return delivery is not None and delivery.outcome is Outcome.OK
 
 
 def _name(record: Record) -> str:

@@ -17,6 +17,7 @@ from tests.chaos.history import (
     Record,
     Send,
     Session,
+    Stuck,
 )
 
 E = TypeVar("E", bound=Event)
@@ -56,6 +57,7 @@ class Observations:
         for send in self.sends.values():
             if send.transaction is not None:
                 self.values_of[send.transaction].append(send.value)
+        self._held_back = {event.partition for event in self.of(Stuck)}
         self._ended = {event.transaction: event.outcome for event in self.of(Ended)}
 
     def of(self, kind: type[E]) -> list[E]:
@@ -77,11 +79,21 @@ class Observations:
 
     def acknowledged(self, value: str) -> bool:
         """Whether a record must be there for good."""
-        delivery = self.deliveries.get(value)
-        if delivery is None or delivery.outcome is not Outcome.OK:
-            return False
         transaction = self.sends[value].transaction
-        return transaction is None or self.fate(transaction) is Fate.COMMITTED
+        committed = transaction is None or self.fate(transaction) is Fate.COMMITTED
+        return committed and self.delivered(value)
+
+    def delivered(self, value: str) -> bool:
+        """Whether a record was written for sure, be it for good or not."""
+        delivery = self.deliveries.get(value)
+        return delivery is not None and delivery.outcome is Outcome.OK
+
+    def reachable(self, value: str) -> bool:
+        """Whether the last readers could get as far as to where a record stands.
+
+        A transaction that hangs keeps them from everything behind it, which is not lost.
+        """
+        return self.sends[value].partition not in self._held_back
 
     def refused(self, value: str) -> bool:
         """Whether a record must not be seen by readers of committed records."""

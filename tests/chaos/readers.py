@@ -37,7 +37,7 @@ class Reader(Worker):
 
     def work(self) -> None:
         """Read until the run stops, some seconds a session."""
-        while not self.stopping:
+        while not self.stopped():
             consumer = Consumer(
                 self.run.settings(
                     group_id=self.name,
@@ -61,7 +61,7 @@ class Reader(Worker):
         self.record(Session, self.name, self._isolation, tuple(self._read))
         consumer.assign(places)
         for _ in range(self.source.randint(5, 40)):
-            if self.stopping:
+            if self.stopped():
                 return
             messages = consumer.consume(200, 0.1)
             records = records_of(messages)
@@ -83,7 +83,7 @@ class GroupReader(Worker):
 
     def work(self) -> None:
         """Read until the run stops; leave the group now and then, with or without a word."""
-        while not self.stopping:
+        while not self.stopped():
             consumer = Consumer(
                 self.run.settings(
                     group_id=GROUP,
@@ -100,7 +100,7 @@ class GroupReader(Worker):
             with contextlib.closing(consumer):
                 consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked)
                 for _ in range(self.source.randint(20, 80)):
-                    if self.stopping:
+                    if self.stopped():
                         break
                     self._poll(consumer)
 
@@ -157,7 +157,7 @@ class Watcher(Worker):
                 )
                 for isolation in Isolation
             }
-            while not self.stopping:
+            while not self.stopped():
                 for isolation, consumer in consumers.items():
                     for partition, end in ends(self.run, consumer):
                         self.record(Watermark, self.name, isolation, partition, end)

@@ -43,6 +43,8 @@ class Plan:
     transactions: bool = True
     mean_pause: float = 1.2
     """Seconds between two faults."""
+    killed_before_the_last_look: bool = True
+    """Whether what is read in the end must have survived one more kill -9."""
 
 
 def execute(
@@ -75,8 +77,9 @@ def execute(
     recorder.add(Calm, "run", float(TRANSACTION_SECONDS))
     _await_stability(run)
     _send_canaries(run)
-    target.kill()
-    target.start()
+    if plan.killed_before_the_last_look:
+        target.kill()
+        target.start()
     for isolation in Isolation:
         _read_everything(run, isolation)
     return recorder.events

@@ -300,6 +300,16 @@ def test_a_transaction_must_not_hold_readers_back_for_ever(story: Story) -> None
     assert story.promises() == {Promise.HANGING_TRANSACTION}
 
 
+def test_what_stands_behind_a_hanging_transaction_is_not_lost(story: Story) -> None:
+    story.write("a", 5)
+    story.write("b", 6, partition=1, within="t")
+    story.write("c", 7, within="t")
+    story.end("t", Outcome.OK)
+    story.add(Stuck, "run", "the last stable offset is still 3 of 9", 0)
+    story.finally_there((1, 6, "b"))
+    assert story.promises() == {Promise.HANGING_TRANSACTION}
+
+
 def test_the_broker_must_serve_after_the_faults(story: Story) -> None:
     story.add(Stuck, "run", "no record was acknowledged within 30 s")
     assert story.promises() == {Promise.UNAVAILABLE}

@@ -35,7 +35,10 @@ class Run:
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 200,
             "log_level": 0,
-        } | {name.replace("_", "."): value for name, value in more.items()}
+        } | {
+            name if name.endswith("_cb") else name.replace("_", "."): value
+            for name, value in more.items()
+        }
 
 
 class Worker:
@@ -63,8 +66,7 @@ class Worker:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    @property
-    def stopping(self) -> bool:
+    def stopped(self) -> bool:
         """Whether to finish."""
         return self.run.stopping.is_set()
 

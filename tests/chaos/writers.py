@@ -46,6 +46,10 @@ class Writer(Worker):
             ),
         )
 
+    def told_of(self, error: KafkaError) -> None:
+        """Take note of an error that ends this life; without it, every call would raise it."""
+        self.fatal = self.fatal or error.fatal()
+
     def _delivery(self, process: str, value: str) -> Callable[[KafkaError | None, Message], None]:
         def told(error: KafkaError | None, message: Message) -> None:
             if error is None:
@@ -53,7 +57,7 @@ class Writer(Worker):
                 return
             # librdkafka does not say whether the record may have reached the log.
             self.record(Delivered, process, value, Outcome.UNKNOWN)
-            self.fatal = self.fatal or error.fatal()
+            self.told_of(error)
 
         return told
 
@@ -63,12 +67,17 @@ class IdempotentWriter(Writer):
 
     def work(self) -> None:
         """Send until the run stops; a producer that gives up is replaced."""
-        while not self.stopping:
+        while not self.stopped():
             self.new_process()
             producer = Producer(
-                self.run.settings(enable_idempotence=True, linger_ms=5, message_timeout_ms=20_000)
+                self.run.settings(
+                    enable_idempotence=True,
+                    linger_ms=5,
+                    message_timeout_ms=20_000,
+                    error_cb=self.told_of,
+                )
             )
-            while not self.stopping and not self.fatal:
+            while not self.stopped() and not self.fatal:
                 for _ in range(self.source.randint(1, 20)):
                     self.send(producer)
                 producer.poll(0)
@@ -98,7 +107,7 @@ class TransactionalWriter(Writer):
     def work(self) -> None:
         """Write transactions until the run stops."""
         transactional_id = self.name
-        while not self.stopping:
+        while not self.stopped():
             self.new_process()
             producer = Producer(
                 self.run.settings(
@@ -110,7 +119,7 @@ class TransactionalWriter(Writer):
             following = Next.TRANSACTION
             if not _persist(producer.init_transactions):
                 following = Next.SAME_ID
-            while not self.stopping and following is Next.TRANSACTION:
+            while not self.stopped() and following is Next.TRANSACTION:
                 following = self._transaction(producer)
                 self.pause(0.05)
             if following is Next.OTHER_ID:
