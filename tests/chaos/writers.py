@@ -1,5 +1,6 @@
 """Producers of librdkafka: idempotent ones, and transactional ones that sometimes die."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from enum import Enum, auto
@@ -47,7 +48,7 @@ class Writer(Worker):
         )
 
     def told_of(self, error: KafkaError) -> None:
-        """Take note of an error that ends this life; without it, every call would raise it."""
+        """Take note of an error that ends this life."""
         self.fatal = self.fatal or error.fatal()
 
     def _delivery(self, process: str, value: str) -> Callable[[KafkaError | None, Message], None]:
@@ -77,14 +78,19 @@ class IdempotentWriter(Writer):
                     error_cb=self.told_of,
                 )
             )
-            while not self.stopped() and not self.fatal:
-                for _ in range(self.source.randint(1, 20)):
-                    self.send(producer)
-                producer.poll(0)
-                while len(producer) > MOST_IN_FLIGHT and not self.fatal:
-                    producer.poll(0.1)
-                self.pause(0.05)
-            producer.flush(GIVE_UP_SECONDS)
+            # After a fatal error every call raises it.
+            with contextlib.suppress(KafkaException):
+                while not self.stopped() and not self.fatal:
+                    self._burst(producer)
+                    self.pause(0.05)
+                producer.flush(GIVE_UP_SECONDS)
+
+    def _burst(self, producer: Producer) -> None:
+        for _ in range(self.source.randint(1, 20)):
+            self.send(producer)
+        producer.poll(0)
+        while len(producer) > MOST_IN_FLIGHT and not self.fatal:
+            producer.poll(0.1)
 
 
 class Next(Enum):
