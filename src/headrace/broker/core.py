@@ -12,7 +12,9 @@ from headrace.broker.archive.archive import BrokerArchive
 from headrace.broker.archive.archiving import Archiving
 from headrace.broker.durability import GroupCommit
 from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.groups.offsets import OffsetStore
+from headrace.broker.groups.overtaken import OvertakenGroups
 from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.memory import RequestMemory
 from headrace.broker.metrics import Metrics
@@ -88,6 +90,13 @@ class BrokerCore:
                 if name not in self.topics:
                     # A crash came between a topic's deletion and that of its offsets.
                     self.offsets.forget_topic(name)
+            self.overtaken = OvertakenGroups(
+                self.offsets,
+                (
+                    (TopicPartition(each.topic, each.index), each.log.start_offset)
+                    for each in self.partitions()
+                ),
+            )
             self.groups = GroupCoordinator(
                 clock=self.clock,
                 timers=loop,
@@ -117,6 +126,12 @@ class BrokerCore:
         """Delete a topic and what groups have committed for it."""
         self.topics.delete(topic)
         self.groups.forget_topic(topic.name)
+        self.overtaken.forget_topic(topic.name)
+
+    def note_log_start(self, partition: Partition) -> None:
+        """To be called after anything that may have removed records from a partition."""
+        where = TopicPartition(partition.topic, partition.index)
+        self.overtaken.observe(where, partition.log.start_offset)
 
     async def journaled(self, journal: Journal) -> None:
         """Wait until a journal is as durable as the broker's flush policy demands."""

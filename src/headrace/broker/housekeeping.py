@@ -71,6 +71,7 @@ class Housekeeping:
 
     async def _retain_one(self, partition: Partition) -> None:
         retired = partition.enforce_retention(self._core.clock.now_ms())
+        self._core.note_log_start(partition)
         if retired:
             self._core.metrics.retired_bytes += retired.bytes
             await self._core.loop.run_in_executor(None, retired.remove)

@@ -77,6 +77,7 @@ def _lines(core: "BrokerCore") -> Iterator[str]:
     for key, count in sorted(metrics.requests.items()):
         yield f'headrace_requests_total{{api="{APIS[key].name}"}} {count}'
     yield from _partition_families(core)
+    yield from _overtaken_family(core)
 
 
 def _archive_families(core: "BrokerCore") -> Iterator[str]:
@@ -141,6 +142,22 @@ def _partition_families(core: "BrokerCore") -> Iterator[str]:
         for partition in partitions:
             labels = f'topic="{partition.topic}",partition="{partition.index}"'
             yield f"headrace_{name}{{{labels}}} {value(partition)}"
+
+
+def _overtaken_family(core: "BrokerCore") -> Iterator[str]:
+    yield (
+        "# HELP headrace_overtaken_records_total "
+        "Offsets removed before the group had read them, since the broker started."
+    )
+    yield "# TYPE headrace_overtaken_records_total counter"
+    for group_id, where, records in core.overtaken:
+        labels = f'group="{_escaped(group_id)}",topic="{where.topic}",partition="{where.partition}"'
+        yield f"headrace_overtaken_records_total{{{labels}}} {records}"
+
+
+def _escaped(label: str) -> str:
+    """Text that a client chose, as a label's value may hold it."""
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 def _family(name: str, kind: str, text: str, value: int) -> Iterator[str]:

@@ -41,8 +41,10 @@ def _delete(core: "BrokerCore", topic: str, part: Any) -> tuple[int, ErrorCode]:
     if not 0 <= before <= log.high_watermark:
         return -1, ErrorCode.offset_out_of_range
     try:
-        return partition.delete_records(before), ErrorCode.none
+        start = partition.delete_records(before)
     except OffsetOutOfRange:
         return -1, ErrorCode.offset_out_of_range
     except LogError:
         return -1, ErrorCode.kafka_storage_error
+    core.note_log_start(partition)
+    return start, ErrorCode.none
