@@ -204,7 +204,7 @@ class TestInvalidValues:
             ('flush = "always"', '[broker] flush = "always": must be one of ack, interval, os.'),
             ("listen = 9092", '[broker] listen = 9092: "9092" is not HOST:PORT'),
             ('listen = "::1:9092"', "needs brackets around the IPv6 host"),
-            ('listen = "localhost:70000"', "is not HOST:PORT"),
+            ('listen = "localhost:70000"', "has port 70000, and the highest"),
             ("partitions = 0", "[broker] partitions = 0: must be at least 1."),
             ("partitions = true", "[broker] partitions = true: must be a whole number."),
             ("partitions = 1.5", "must be a whole number"),
@@ -252,6 +252,57 @@ class TestInvalidValues:
     def test_settings_that_contradict_each_other_are_refused(self, contradiction: dict[str, int]):
         with pytest.raises(InvalidSetting, match="is larger than"):
             BrokerSettings(**contradiction)  # type: ignore[arg-type]
+
+
+class TestAlertRules:
+    def test_rules_are_tables_with_settings_of_their_own(self):
+        first, second = load(
+            """
+            [lag]
+            read_uncommitted = ["audit-*"]
+            [[lag.alerts]]
+            group = "billing"
+            max_records = 1000
+            max_time = "5 minutes"
+            for = "1 minute"
+            webhook = "https://hooks.example.com/lag"
+            [[lag.alerts]]
+            topic = "orders.*"
+            max_records = 0
+            command = ["notify", "ops"]
+            """
+        ).lag.alerts
+        assert (first.group, first.topic, first.max_records) == ("billing", "*", 1000)
+        assert (first.max_time_ms, first.for_ms) == (300_000, 60_000)
+        assert first.webhook == "https://hooks.example.com/lag"
+        assert (second.topic, second.max_records, second.for_ms) == ("orders.*", 0, 0)
+        assert second.command == ("notify", "ops")
+
+    @pytest.mark.parametrize(
+        ("rule", "message"),
+        [
+            ('grup = "a"', 'number 2 has no setting "grup"; did you mean group?'),
+            ("zzz = 1", 'number 2 has no setting "zzz"; known are group, topic,'),
+            ('group = "a"', "number 2: an alert needs max_records or max_time."),
+            ("max_time = 5", "number 2 has max_time, which needs a unit"),
+            ("max_records = -1", "number 2 has max_records, which must be at least 0."),
+            ('webhook = "ftp://a"', "number 2 has webhook, which must be an address such as"),
+            ("max_records = 1\ncommand = []", "number 2: command names no program"),
+            ("max_records = 1\ncommand = 7", "number 2 has command, which must be a list"),
+        ],
+    )
+    def test_a_rule_is_told_what_would_be_right(self, rule: str, message: str):
+        with pytest.raises(InvalidSetting) as raised:
+            load(f"[lag]\n[[lag.alerts]]\nmax_records = 1\n[[lag.alerts]]\n{rule}")
+        assert str(raised.value).startswith(f"headrace.toml:2: [lag] alerts: {message}")
+
+    def test_rules_can_only_be_written_in_the_file(self):
+        with pytest.raises(InvalidSetting, match=r"only headrace\.toml can have it"):
+            load(environment={"HEADRACE_LAG_ALERTS": "x"})
+
+    def test_a_list_in_the_environment_has_commas(self):
+        settings = load(environment={"HEADRACE_LAG_READ_UNCOMMITTED": "audit-*, copy"})
+        assert settings.lag.read_uncommitted == ("audit-*", "copy")
 
 
 class TestTheFile:
@@ -312,7 +363,7 @@ def written(default: object) -> str:
             return f"`{str(default).lower()}`"
         case str():
             return f'`"{default}"`'
-        case dict():
+        case dict() | ():
             return "empty"
     return f"`{default}`"
 

@@ -72,16 +72,21 @@ def test_groups_are_listed_with_their_state(on_cluster: Headrace, idle: str):
 
 
 def test_an_idle_group_shows_its_lag(on_cluster: Headrace, idle: str, topic: str):
-    shown = json.loads(on_cluster("groups", "describe", idle, "--json").stdout)
+    shown = json.loads(on_cluster("groups", "describe", idle, "--no-time", "--json").stdout)
     assert (shown["group"], shown["state"], shown["lag"]) == (idle, "empty", 10)
+    assert (shown["protocol"], shown["isolation"]) == ("classic", "read_committed")
+    assert (shown["time_lag_ms"], shown["lost"]) == (None, 0)
     assert shown["members"] == []
     assert shown["partitions"] == [
         {
             "topic": topic,
             "partition": partition,
             "committed": offset,
+            "earliest": 0,
             "latest": 10,
             "lag": 10 - offset,
+            "time_lag_ms": None,
+            "lost": 0,
             "member": None,
         }
         for partition, offset in ((0, 4), (1, 6))
@@ -93,7 +98,7 @@ def test_an_active_group_shows_who_reads_what(
 ):
     with member(cluster, topic, idle):
         shown = json.loads(on_cluster("groups", "describe", idle, "--json").stdout)
-        table = on_cluster("groups", "describe", idle).stdout.splitlines()
+        table = on_cluster("groups", "describe", idle, "--no-time").stdout.splitlines()
     (only,) = shown["members"]
     assert shown["state"] == "stable"
     assert (only["client"], only["host"]) == ("till", "127.0.0.1")

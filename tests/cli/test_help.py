@@ -32,13 +32,18 @@ def test_help_says_of_every_command_what_the_command_says_itself(headrace: Headr
         "produce",
         "tail",
         *(f"topics {verb}" for verb in ("list", "create", "describe", "delete", "config")),
-        *(f"groups {verb}" for verb in ("list", "describe", "reset")),
+        *(f"groups {verb}" for verb in ("list", "describe", "watch", "reset", "copy")),
     ],
 )
 def test_every_command_has_help(headrace: Headrace, command: str):
     result = headrace(*command.split(), "-h")
     assert result.exit_code == 0
     assert result.stdout.startswith(f"Usage: headrace {command} ")
+
+
+@pytest.mark.parametrize("family", ["topics", "groups"])
+def test_short_descriptions_are_not_cut_off(headrace: Headrace, family: str):
+    assert "..." not in headrace(family, "--help").stdout.replace("[ARGS]...", "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -90,9 +95,12 @@ def test_a_misspelt_command_ends_with_2_and_a_suggestion(headrace: Headrace):
         ("produce t --json -K :", "contradicts --json"),
         ("produce t x -H nothing", '"nothing" is not NAME=VALUE'),
         ("topics create t -c nothing", '"nothing" is not NAME=VALUE'),
-        ("topics delete t", "say --yes"),
+        ("topics delete t u", "say --yes to delete t, u and every record"),
         ("groups reset g", "one of --to and --shift-by"),
-        ("groups reset g --to latest --shift-by 1", "one of --to and --shift-by"),
+        ("groups reset g --to latest --shift-by 1", "contradicts --to"),
+        ("groups copy g h --to latest --shift-by 1", "contradicts --to"),
+        ("groups copy g h --dry-run --execute", "contradicts --dry-run"),
+        ("groups watch --alerts", "write [[lag.alerts]] into headrace.toml"),
         ("groups reset g --to latest --dry-run --execute", "contradicts --dry-run"),
         ("broker --set nothing", '"nothing" is not NAME=VALUE'),
     ],
@@ -111,6 +119,11 @@ def test_arguments_that_make_no_sense_end_with_2(
         ("topics list -b 127.0.0.1:1", {}, "Cannot reach a Kafka cluster at 127.0.0.1:1"),
         ("topics list -b nowhere.invalid:9092", {}, "the name nowhere.invalid is not known"),
         ("topics list -b nowhere", {}, '--bootstrap = "nowhere": "nowhere" is not HOST:PORT'),
+        ("topics list -b localhost:99999", {}, "has port 99999, and the highest port there is"),
+        ("groups watch --once -b 127.0.0.1:1", {}, "Cannot reach a Kafka cluster at 127.0.0.1:1"),
+        ("groups watch -b 127.0.0.1:1", {}, "Cannot reach a Kafka cluster at 127.0.0.1:1"),
+        ("groups copy a b -b 127.0.0.1:1", {}, "Cannot reach a Kafka cluster at 127.0.0.1:1"),
+        ("groups watch --interval 5", {}, '--interval = "5": "5" is not a duration'),
         ("--config no.toml groups list", {}, "The settings file no.toml named by --config"),
         ("groups list", {"HEADRACE_KAFKA_BOOTSTRP": "x"}, "did you mean HEADRACE_KAFKA_BOOTSTRAP"),
         ("broker --flush always", {}, '--flush = "always": must be one of ack, interval, os.'),

@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "produce": "Write records to a topic, one per argument or line.",
     "tail": "Show the records of a topic and follow it until Ctrl-C.",
     "topics": "List, create, describe, delete and configure topics.",
-    "groups": "List, describe and reset consumer groups.",
+    "groups": "List, describe, watch, reset and copy consumer groups.",
 }
 """What each command does; its module has the same name and calls itself `app`."""
 

@@ -26,6 +26,23 @@ BootstrapOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 """Output for programs."""
 
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]
+"""A consumer group."""
+
+ShiftByOption = Annotated[
+    int | None,
+    typer.Option(
+        "--shift-by", metavar="N", help="Move N offsets forward, or backward if negative."
+    ),
+]
+"""A place that is relative to where a group is."""
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+"""Look, do not touch."""
+
+ExecuteOption = Annotated[bool, typer.Option("--execute", help="Do it without asking.")]
+"""Consent given in advance."""
+
 
 def settings_of(context: typer.Context, flags: dict[str, object] | None = None) -> "Settings":
     """The settings that hold for a command: `headrace --config` names the file."""

@@ -82,6 +82,26 @@ def print_facts(facts: Mapping[str, Cell]) -> None:
         print(f"{paint(name.ljust(width), Style.FAINT, coloured=coloured)}  {_written(value)}")
 
 
+def duration(milliseconds: float | None) -> str | None:
+    """A duration as people read it, in its two largest units; None stays None.
+
+    >>> duration(0), duration(250), duration(4_200), duration(192_000), duration(7_500_000)
+    ('0 s', '250 ms', '4.2 s', '3m 12s', '2h 05m')
+    """
+    if milliseconds is None:
+        return None
+    seconds = milliseconds / 1000
+    if 0 < seconds < 1:
+        return f"{milliseconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds else "0 s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest:02}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02}m" if hours < 24 else f"{hours // 24}d {hours % 24}h"
+
+
 class Progress:
     """A line on stderr that is rewritten while records flow, where stderr is a terminal."""
 

@@ -1,11 +1,12 @@
 """Producing records while keeping the account: how many, and which ones failed and why."""
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.cli.output import Progress, complain
 from headrace.cli.record_json import OutgoingRecord
-from headrace.kafka import Cluster
+from headrace.kafka import Cluster, UnknownPartition, UnknownTopic, partitions_of
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -39,6 +40,8 @@ class Sending:
         partition: int | None,
         progress: Progress,
     ) -> None:
+        if partition is not None:
+            _check_partition(cluster, topic, partition)
         self._producer = cluster.producer(
             {**_SETTINGS, "acks": acks, "compression.type": compression}
         )
@@ -99,3 +102,11 @@ class Sending:
         if error is not None:
             self.sent -= 1
             self.fail(number, error.str())
+
+
+def _check_partition(cluster: Cluster, topic: str, number: int) -> None:
+    """UnknownPartition before anything is read, where librdkafka would refuse each record."""
+    with suppress(UnknownTopic):  # which the broker may create
+        count = len(partitions_of(cluster, topic))
+        if number >= count:
+            raise UnknownPartition(topic, number, count)

@@ -109,7 +109,10 @@ def describe(
     as_json: JsonOption = False,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Show a topic's partitions, what they hold and what is configured."""
+    """Show a topic's partitions and what they hold.
+
+    Also what is configured for the topic itself; `headrace topics config` shows everything.
+    """
     cluster = cluster_of(context, bootstrap)
     found = describe_topic(cluster, topic)
     config = {
@@ -173,7 +176,11 @@ def delete(
     cluster = cluster_of(context, bootstrap)
     if not yes:
         if not sys.stdin.isatty():
-            raise typer.BadParameter("there is nobody to ask; say --yes.", param_hint="--yes")
+            raise typer.BadParameter(
+                f"there is no terminal to ask in; say --yes to delete {', '.join(topics)} "
+                "and every record in it.",
+                param_hint="--yes",
+            )
         typer.confirm(f"Delete {', '.join(topics)} and every record?", abort=True, err=True)
     for topic in topics:
         delete_topic(cluster, topic)

@@ -1,11 +1,15 @@
 """What Headrace needs from any cluster that speaks the Kafka protocol, its own or Apache's.
 
 `cluster` turns settings into clients and their errors into ours; `positions` finds offsets and
-`reader` reads from them without a group; `topics`, `topic_config`, `groups` and `group_reset` are
-the administration, one matter each. Nothing here knows the broker: all goes through the protocol.
+`reader` reads from them without a group; `topics`, `topic_config`, `groups`, `group_detail`,
+`group_reset` and `group_copy` are the administration, one matter each. `lag` measures how far
+groups are behind. What measures all the time is imported from its own modules, so that others need
+not load a database and an HTTP client: `lag_monitor`, `lag_history`, `lag_alerts`, `lag_delivery`.
+Nothing here knows the broker: all goes through the protocol.
 """
 
 from headrace.kafka.cluster import Cluster
+from headrace.kafka.committed import CommittedOffsets
 from headrace.kafka.errors import (
     ClusterError,
     ClusterSilent,
@@ -17,23 +21,21 @@ from headrace.kafka.errors import (
     UnknownGroup,
     UnknownPartition,
     UnknownTopic,
+    UnknownTopicConfig,
 )
+from headrace.kafka.group_copy import CannotCopy, OffsetCopy, apply_copy, plan_copy
+from headrace.kafka.group_detail import GroupDetail, GroupMember, GroupProgress, describe_group
 from headrace.kafka.group_reset import OffsetMove, ShiftBy, apply_reset, plan_reset
-from headrace.kafka.groups import (
-    GroupDetail,
-    GroupMember,
-    GroupProgress,
-    GroupSummary,
-    committed_offsets,
-    describe_group,
-    has_members,
-    list_groups,
-)
+from headrace.kafka.groups import GroupSummary, committed_offsets, has_members, list_groups
+from headrace.kafka.lag import GroupLag, LagMeter, LagSample, PartitionLag, isolation_by
+from headrace.kafka.lag_delivery import Delivery
+from headrace.kafka.lag_source import ClusterLagSource
 from headrace.kafka.positions import (
     AtOffset,
     AtTime,
     BeforeEnd,
     Earliest,
+    Isolation,
     Latest,
     OffsetRange,
     Partition,
@@ -66,25 +68,35 @@ __all__ = [
     "AtOffset",
     "AtTime",
     "BeforeEnd",
+    "CannotCopy",
     "Cluster",
     "ClusterError",
+    "ClusterLagSource",
     "ClusterSilent",
     "ClusterUnreachable",
+    "CommittedOffsets",
     "ConfigOrigin",
     "ConfigValue",
+    "Delivery",
     "Earliest",
     "GroupActive",
     "GroupDetail",
+    "GroupLag",
     "GroupMember",
     "GroupProgress",
     "GroupSummary",
     "InvalidClientProperties",
+    "Isolation",
+    "LagMeter",
+    "LagSample",
     "Latest",
+    "OffsetCopy",
     "OffsetGone",
     "OffsetMove",
     "OffsetRange",
     "Partition",
     "PartitionDetail",
+    "PartitionLag",
     "Position",
     "Reader",
     "RequestRefused",
@@ -95,7 +107,9 @@ __all__ = [
     "UnknownGroup",
     "UnknownPartition",
     "UnknownTopic",
+    "UnknownTopicConfig",
     "add_partitions",
+    "apply_copy",
     "apply_reset",
     "change_topic_config",
     "committed_offsets",
@@ -106,11 +120,13 @@ __all__ = [
     "ensure_topic",
     "find_offsets",
     "has_members",
+    "isolation_by",
     "list_groups",
     "list_topics",
     "offset_ranges",
     "parse_position",
     "partitions_of",
+    "plan_copy",
     "plan_reset",
     "topic_config",
 ]

@@ -86,6 +86,13 @@ class Cluster:
         self.wait(answer, "ask the cluster who it is")
         return admin
 
+    @cached_property
+    def id(self) -> str:
+        """The name that the cluster gave itself when it was made."""
+        answer = self.admin.describe_cluster(request_timeout=self.timeout)
+        found: str | None = self.wait(answer, "ask the cluster who it is").cluster_id
+        return found or "unnamed"
+
     def producer(self, config: Mapping[str, Any] | None = None) -> "Producer":
         """A new producer; `config` wins over the settings."""
         from confluent_kafka import Producer

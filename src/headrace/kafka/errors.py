@@ -52,9 +52,20 @@ class UnknownPartition(ClusterError):
     """The topic has fewer partitions than that."""
 
     def __init__(self, topic: str, number: int, count: int) -> None:
-        super().__init__(
-            f"{topic} has no partition {number}; the last of its {count} is {count - 1}."
+        last = "its only one is 0" if count == 1 else f"the last of its {count} is {count - 1}"
+        super().__init__(f"{topic} has no partition {number}; {last}.")
+
+
+class UnknownTopicConfig(ClusterError):
+    """Topics have no such configuration."""
+
+    def __init__(self, name: str, suggestion: str | None) -> None:
+        remedy = (
+            f"did you mean {suggestion}?"
+            if suggestion
+            else "`headrace topics config` on any topic lists them all."
         )
+        super().__init__(f"Topics have no configuration {name}; {remedy}")
 
 
 class TopicExists(ClusterError):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import GroupActive, UnknownGroup
-from headrace.kafka.groups import committed_offsets, has_members
+from headrace.kafka.groups import committed_offsets, has_members, set_offsets
 from headrace.kafka.positions import (
     OffsetRange,
     Partition,
@@ -68,18 +68,4 @@ def plan_reset(
 
 def apply_reset(cluster: Cluster, group: str, moves: Sequence[OffsetMove]) -> None:
     """Commit the planned offsets for the group; GroupActive if it has got members since."""
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
-    request = ConsumerGroupTopicPartitions(
-        group,
-        [TopicPartition(each.partition.topic, each.partition.number, each.after) for each in moves],
-    )
-    attempt = f"move the group {group}"
-    answer = cluster.admin.alter_consumer_group_offsets([request], request_timeout=cluster.timeout)[
-        group
-    ]
-    for each in cluster.wait(answer, attempt).topic_partitions:
-        if each.error is not None and each.error.name() == "UNKNOWN_MEMBER_ID":
-            raise GroupActive(group)
-        if each.error is not None:
-            raise cluster.failure(each.error, attempt, topic=each.topic)
+    set_offsets(cluster, group, {each.partition: each.after for each in moves})

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.kafka.cluster import Cluster
@@ -20,6 +21,13 @@ _LEADER_MOVES = (
     "UNKNOWN_LEADER_EPOCH",
 )
 """Errors that pass by themselves, and that the admin client does not retry."""
+
+
+class Isolation(StrEnum):
+    """What a consumer is shown of transactions; the names are Kafka's."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
 
 
 class Partition(NamedTuple):
@@ -105,14 +113,17 @@ def parse_position(text: str, *, now_ms: int) -> Position:
 
 
 def offset_ranges(
-    cluster: Cluster, partitions: Iterable[Partition]
+    cluster: Cluster,
+    partitions: Iterable[Partition],
+    *,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> dict[Partition, OffsetRange]:
-    """What each partition holds now."""
+    """What each partition holds now; with READ_COMMITTED, up to its last stable offset."""
     from confluent_kafka.admin import OffsetSpec
 
     wanted = list(partitions)
     earliest = _list_offsets(cluster, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    latest = _list_offsets(cluster, wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    latest = _list_offsets(cluster, wanted, OffsetSpec.latest(), isolation)  # type: ignore[no-untyped-call]
     return {each: OffsetRange(earliest[each], latest[each]) for each in wanted}
 
 
@@ -143,16 +154,23 @@ def find_offsets(
 
 
 def _list_offsets(
-    cluster: Cluster, partitions: Iterable[Partition], spec: "OffsetSpec"
+    cluster: Cluster,
+    partitions: Iterable[Partition],
+    spec: "OffsetSpec",
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> dict[Partition, int]:
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import IsolationLevel, TopicPartition
 
     found: dict[Partition, int] = {}
     missing = list(partitions)
     deadline = time.monotonic() + cluster.timeout
     while missing:
         request = {TopicPartition(each.topic, each.number): spec for each in missing}
-        answers = cluster.admin.list_offsets(request, request_timeout=cluster.timeout)
+        answers = cluster.admin.list_offsets(
+            request,
+            isolation_level=IsolationLevel[isolation.name],
+            request_timeout=cluster.timeout,
+        )
         missing = []
         for each, answer in answers.items():
             partition = Partition(each.topic, each.partition)

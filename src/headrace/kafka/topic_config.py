@@ -6,9 +6,46 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from headrace.kafka.cluster import Cluster
+from headrace.kafka.errors import ClusterError, RequestRefused, UnknownTopicConfig
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConfigEntry, ConfigSource
+
+
+TOPIC_CONFIGS = (
+    "cleanup.policy",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "delete.retention.ms",
+    "file.delete.delay.ms",
+    "flush.messages",
+    "flush.ms",
+    "follower.replication.throttled.replicas",
+    "index.interval.bytes",
+    "leader.replication.throttled.replicas",
+    "local.retention.bytes",
+    "local.retention.ms",
+    "max.compaction.lag.ms",
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.type",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "min.insync.replicas",
+    "preallocate",
+    "remote.storage.enable",
+    "retention.bytes",
+    "retention.ms",
+    "segment.bytes",
+    "segment.index.bytes",
+    "segment.jitter.ms",
+    "segment.ms",
+    "unclean.leader.election.enable",
+)
+"""What Kafka's topics can be configured with: where suggestions for a misspelt name come from."""
 
 
 class ConfigOrigin(StrEnum):
@@ -58,7 +95,23 @@ def change_topic_config(
     ] + [ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in reset]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
     answers = cluster.admin.incremental_alter_configs([resource], request_timeout=cluster.timeout)
-    cluster.wait(answers[resource], f"change the configuration of {topic}", topic=topic)
+    try:
+        cluster.wait(answers[resource], f"change the configuration of {topic}", topic=topic)
+    except RequestRefused as refused:
+        raise explain_refusal(refused, [*(assign or {}), *reset]) from None
+
+
+def explain_refusal(refused: RequestRefused, names: Collection[str]) -> ClusterError:
+    """The refusal itself, or which of the names was misspelt and what it should have been."""
+    from difflib import get_close_matches
+
+    if refused.reason == "INVALID_CONFIG":
+        for name in names:
+            # Both brokers name the key they do not know at the end of the message.
+            if f"Unknown topic config name: {name} " in str(refused):
+                close = get_close_matches(name, TOPIC_CONFIGS, n=1, cutoff=0.5)
+                return UnknownTopicConfig(name, close[0] if close else None)
+    return refused
 
 
 def _origin(source: "ConfigSource | int") -> ConfigOrigin:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import ClusterError, RequestRefused, TopicExists, UnknownTopic
 from headrace.kafka.positions import Partition, offset_ranges
+from headrace.kafka.topic_config import explain_refusal
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartitionInfo
@@ -123,7 +124,7 @@ def create_topic(
     except RequestRefused as refused:
         if refused.reason == "TOPIC_ALREADY_EXISTS":
             raise TopicExists(name) from None
-        raise
+        raise explain_refusal(refused, config or {}) from None
     _await_leaders(cluster, name, partitions or 1)
 
 

@@ -1,8 +1,8 @@
 """Everything that can be set, from one place.
 
-`broker` and `kafka` declare the sections, `sections` and `kinds` are what they are declared with,
-`sources` reads what was written in headrace.toml, the environment and the command line, and
-`loading` makes one `Settings` object of it.
+`broker`, `kafka` and `lag` declare the sections; `sections`, `kinds` and `tables` are what they are
+declared with, `sources` reads what was written in headrace.toml, the environment and the command
+line, and `loading` makes one `Settings` object of it.
 """
 
 from headrace.settings.address import join_address, split_address
@@ -14,12 +14,15 @@ from headrace.settings.errors import (
     UnknownSetting,
 )
 from headrace.settings.kafka import KafkaSettings
+from headrace.settings.lag import AlertRule, LagSettings
 from headrace.settings.loading import Settings, load_settings
 
 __all__ = [
+    "AlertRule",
     "BrokerSettings",
     "InvalidSetting",
     "KafkaSettings",
+    "LagSettings",
     "Settings",
     "SettingsError",
     "SettingsFileError",

@@ -11,8 +11,10 @@ def split_address(address: str) -> tuple[str, int]:
     """
     host, _, port = address.strip().rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    if not host or not (port.isascii() and port.isdigit()):
         raise ValueError(f'"{address}" is not HOST:PORT, as in "127.0.0.1:9092"')
+    if int(port) > 65535:
+        raise ValueError(f'"{address}" has port {port}, and the highest port there is is 65535')
     if ":" in host and not bracketed:
         raise ValueError(f'"{address}" needs brackets around the IPv6 host, as in "[::1]:9092"')
     return (host[1:-1] if bracketed else host), int(port)

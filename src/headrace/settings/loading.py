@@ -10,6 +10,7 @@ from typing import Any, cast
 from headrace.settings.broker import BrokerSettings
 from headrace.settings.errors import InvalidSetting, SettingsFileError
 from headrace.settings.kafka import KafkaSettings
+from headrace.settings.lag import LagSettings
 from headrace.settings.sections import Section
 from headrace.settings.sources import (
     FILE_VARIABLE,
@@ -30,6 +31,7 @@ class Settings:
 
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
+    lag: LagSettings = field(default_factory=LagSettings)
 
 
 SECTIONS: Sections = {
@@ -87,8 +89,9 @@ def _parsed(written: Written) -> object:
         return written.declaration.kind.parse(written.value)
     except ValueError as error:
         # A table may hold passwords, so its contents are not repeated.
-        shown = "" if isinstance(written.value, Mapping) else f" = {_shown(written.value)}"
-        raise InvalidSetting(f"{written.place}{shown}: {error}.") from None
+        shown = "" if isinstance(written.value, (Mapping, list)) else f" = {_shown(written.value)}"
+        stop = "" if str(error).endswith("?") else "."
+        raise InvalidSetting(f"{written.place}{shown}: {error}{stop}") from None
 
 
 def _shown(value: object) -> str:

@@ -127,7 +127,7 @@ def _line_of(text: str, path: str) -> str:
     """A colon and the line of a dotted path, or nothing; tomllib itself keeps no positions."""
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[\s*([^\]]+?)\s*\]", line):
+        if header := re.match(r"\s*\[\[?\s*([^\[\]]+?)\s*\]", line):
             found = table = re.sub(r"[\"'\s]", "", header[1])
         elif key := re.match(r"\s*([\w.\"'-]+)\s*=", line):
             found = f"{table}.{key[1]}".strip(".").translate({ord('"'): None, ord("'"): None})

@@ -1,0 +1,167 @@
+"""Getting alarms to their receivers: a log line, a webhook, a command.
+
+Receivers may be slow, broken or away, and must never hold up the monitor. Each has a thread and a
+short queue of its own; what does not get through after a few attempts, or does not fit, is counted
+and logged.
+"""
+
+import json
+import logging
+import queue
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import urlsplit
+
+from headrace.kafka.lag_alerts import Alert, AlertState
+
+log = logging.getLogger("headrace.lag")
+
+Receiver = Callable[[bytes], None]
+"""Takes an alarm as JSON; raises OSError or SubprocessError if it could not."""
+
+QUEUE_LENGTH = 100
+"""Alarms that wait for one receiver; more are dropped."""
+
+BACKOFF_SECONDS = (1.0, 5.0, 25.0)
+"""How long to wait before each further attempt."""
+
+TIMEOUT_SECONDS = 10.0
+"""How long a receiver may take."""
+
+
+class Delivery:
+    """Sends alarms to where their rules say; `failed` counts those that never arrived."""
+
+    def __init__(self, *, backoff: Sequence[float] = BACKOFF_SECONDS) -> None:
+        self._backoff = backoff
+        self._outlets: dict[object, _Outlet] = {}
+
+    @property
+    def failed(self) -> int:
+        """Alarms that a receiver did not take, or that did not fit into its queue."""
+        return sum(each.failed for each in self._outlets.values())
+
+    def send(self, alerts: Iterable[Alert]) -> None:
+        """Log each alarm and hand it to its receivers; returns at once."""
+        for alert in alerts:
+            log.log(
+                logging.WARNING if alert.state is AlertState.FIRING else logging.INFO,
+                "lag alert %s",
+                alert,
+            )
+            message = json.dumps(alert.as_json()).encode()
+            webhook, command = alert.rule.webhook, alert.rule.command
+            if webhook is not None:
+                # An address may hold a token, so only its host is ever named.
+                name = f"webhook {urlsplit(webhook).hostname}"
+                self._outlet(webhook, name, _poster(webhook)).put(message)
+            if command is not None:
+                self._outlet(command, f"command {command[0]}", _runner(command)).put(message)
+
+    def close(self, seconds: float = TIMEOUT_SECONDS) -> None:
+        """Give what is queued one last attempt within the time; the rest counts as failed."""
+        for outlet in self._outlets.values():
+            outlet.finish()
+        for outlet in self._outlets.values():
+            outlet.join(seconds)
+
+    def _outlet(self, key: object, name: str, receiver: Receiver) -> "_Outlet":
+        if key not in self._outlets:
+            self._outlets[key] = _Outlet(name, receiver, self._backoff)
+        return self._outlets[key]
+
+
+class _Outlet:
+    """One receiver, its queue and its thread."""
+
+    def __init__(self, name: str, receiver: Receiver, backoff: Sequence[float]) -> None:
+        self.failed = 0
+        self._name = name
+        self._receiver = receiver
+        self._backoff = backoff
+        self._queue: queue.Queue[bytes | None] = queue.Queue(QUEUE_LENGTH)
+        self._finishing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"headrace {name}", daemon=True)
+        self._thread.start()
+
+    def put(self, message: bytes) -> None:
+        """Queue an alarm, or drop it if too many wait already."""
+        try:
+            self._queue.put_nowait(message)
+        except queue.Full:
+            self._fail(f"{QUEUE_LENGTH} others wait already")
+
+    def finish(self) -> None:
+        """Wait no longer between attempts, and stop when the queue is empty."""
+        self._finishing.set()
+        try:
+            self._queue.put_nowait(None)
+        except queue.Full:
+            log.warning("%s is too far behind to be finished", self._name)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the last attempts."""
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            self._fail("it took too long at the end")
+
+    def _run(self) -> None:
+        while (message := self._queue.get()) is not None:
+            self._deliver(message)
+
+    def _deliver(self, message: bytes) -> None:
+        for pause in (*self._backoff, None):
+            try:
+                self._receiver(message)
+            except (OSError, subprocess.SubprocessError) as error:
+                if pause is None or self._finishing.wait(pause):
+                    self._fail(_reason(error))
+                    return
+            else:
+                return
+
+    def _fail(self, reason: str) -> None:
+        self.failed += 1
+        log.error("%s did not get an alert: %s (%d so far)", self._name, reason, self.failed)
+
+
+def _poster(address: str) -> Receiver:
+    def post(message: bytes) -> None:
+        request = urllib.request.Request(  # noqa: S310 - settings admit http and https only
+            address, message, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310
+            pass
+
+    return post
+
+
+def _runner(command: Sequence[str]) -> Receiver:
+    def run(message: bytes) -> None:
+        subprocess.run(
+            list(command),
+            input=message,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT_SECONDS,
+            check=True,
+        )
+
+    return run
+
+
+def _reason(error: OSError | subprocess.SubprocessError) -> str:
+    match error:
+        case urllib.error.HTTPError():
+            return f"it answered {error.code}"
+        case urllib.error.URLError():
+            return str(error.reason)
+        case subprocess.CalledProcessError():
+            said = error.stderr.decode(errors="replace").strip().splitlines()
+            return f"it exited with {error.returncode}" + (f": {said[-1]}" if said else "")
+        case subprocess.TimeoutExpired():
+            return f"it took longer than {TIMEOUT_SECONDS:g} s"
+    return str(error)

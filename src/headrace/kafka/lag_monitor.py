@@ -1,0 +1,91 @@
+"""The lag monitor: one thread that measures and tells whoever wants to know, until it is stopped.
+
+A history is told by `history.add`, alarms are raised by `delivery.send(alerts.judge(sample))`.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import Self
+
+from headrace.errors import HeadraceError
+from headrace.kafka.lag import LagMeter, LagSample
+
+log = logging.getLogger("headrace.lag")
+
+
+class LagMonitor:
+    """Measures at intervals; what goes wrong is logged once and tried again.
+
+    `step` is one measurement and may be called instead of starting the thread, never beside it.
+    The listeners are told of every measurement, in order and in the thread; `on_failure` of every
+    measurement that failed, or that a listener could not take.
+    """
+
+    def __init__(
+        self,
+        meter: LagMeter,
+        *,
+        groups: Collection[str] = (),
+        interval_ms: int = 10_000,
+        listeners: Sequence[Callable[[LagSample], None]] = (),
+        on_failure: Callable[[HeadraceError], None] = lambda error: None,
+    ) -> None:
+        self._meter = meter
+        self._groups = groups
+        self._interval = interval_ms / 1000
+        self._listeners = listeners
+        self._on_failure = on_failure
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failure: HeadraceError | None = None
+        """Why the last measurement failed; None if it did not."""
+
+    def step(self) -> LagSample:
+        """Measure once and tell the listeners; ClusterError if that is not possible."""
+        sample = self._meter.measure(self._groups)
+        for listener in self._listeners:
+            listener(sample)
+        return sample
+
+    def start(self) -> None:
+        """Begin to measure in a thread of its own."""
+        self._thread = threading.Thread(target=self._run, name="headrace lag", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, after the measurement that may be under way; safe to call more than once."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.step()
+                self._note(None)
+            except HeadraceError as error:
+                self._note(error)
+                self._on_failure(error)
+            self._stopping.wait(self._interval)
+
+    def _note(self, failure: HeadraceError | None) -> None:
+        if failure is not None and self.failure is None:
+            log.warning("lag is not measured: %s", failure)
+        if failure is None and self.failure is not None:
+            log.info("lag is measured again")
+        self.failure = failure
