@@ -73,6 +73,12 @@ def test_a_partition_can_be_chosen(on_cluster: Headrace, topic: str):
     assert [each["partition"] for each in arrived(on_cluster, topic)] == [2, 2]
 
 
+def test_a_partition_that_is_not_there_is_named(on_cluster: Headrace, topic: str):
+    result = on_cluster("produce", topic, "a", "-p", "77")
+    assert result.exit_code == 1
+    assert result.stderr == f"headrace: {topic} has no partition 77; its only one is 0.\n"
+
+
 @pytest.mark.partitions(8)
 def test_a_key_lands_where_the_java_client_would_put_it(on_cluster: Headrace, topic: str):
     on_cluster("produce", topic, "x", "-k", "foobar")

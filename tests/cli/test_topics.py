@@ -4,6 +4,8 @@ import json
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.cli.conftest import Headrace
 from tests.conftest import TopicFactory
 
@@ -93,8 +95,24 @@ def test_configuration_is_shown_changed_and_reset(on_cluster: Headrace, topic: s
     assert ["segment.bytes", "2000000", "topic"] in table
 
 
-def test_unknown_configuration_is_refused(on_cluster: Headrace, topic: str):
-    result = on_cluster("topics", "config", topic, "retention.hours=1")
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("retension.ms", "did you mean retention.ms?"), ("colour", "`headrace topics config` on any")],
+)
+def test_unknown_configuration_is_refused_with_a_suggestion(
+    on_cluster: Headrace, topic: str, fresh_name: str, name: str, remedy: str
+):
+    for command in (
+        ("config", topic, f"{name}=1"),
+        ("create", fresh_name, "-c", f"{name}=1"),
+    ):
+        result = on_cluster("topics", *command)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"headrace: Topics have no configuration {name}; {remedy}")
+
+
+def test_an_impossible_value_is_refused_in_the_cluster_s_words(on_cluster: Headrace, topic: str):
+    result = on_cluster("topics", "config", topic, "retention.ms=soon")
     assert result.exit_code == 1
     assert f"Cannot change the configuration of {topic}" in result.stderr
 
