@@ -10,6 +10,7 @@ from headrace.kafka import (
     TopicExists,
     TopicSummary,
     UnknownTopic,
+    UnknownTopicConfig,
     create_topic,
     delete_topic,
     describe_topic,
@@ -57,8 +58,10 @@ def test_errors_tell_what_kind_they_are(connection: Cluster, topic: str, fresh_n
         partitions_of(connection, fresh_name)
     with pytest.raises(UnknownTopic):
         delete_topic(connection, fresh_name)
-    with pytest.raises(RequestRefused) as raised:
+    with pytest.raises(UnknownTopicConfig):
         create_topic(connection, fresh_name, config={"no.such": "1"})
+    with pytest.raises(RequestRefused) as raised:
+        create_topic(connection, fresh_name, config={"retention.ms": "soon"})
     assert raised.value.reason == "INVALID_CONFIG"
 
 
