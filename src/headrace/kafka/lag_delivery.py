@@ -7,11 +7,12 @@ and logged.
 
 import json
 import logging
-import queue
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
@@ -65,8 +66,9 @@ class Delivery:
         """Give what is queued one last attempt within the time; the rest counts as failed."""
         for outlet in self._outlets.values():
             outlet.finish()
+        deadline = time.monotonic() + seconds
         for outlet in self._outlets.values():
-            outlet.join(seconds)
+            outlet.join(deadline - time.monotonic())
 
     def _outlet(self, key: object, name: str, receiver: Receiver) -> "_Outlet":
         if key not in self._outlets:
@@ -75,42 +77,55 @@ class Delivery:
 
 
 class _Outlet:
-    """One receiver, its queue and its thread."""
+    """One receiver, the alarms that wait for it, and its thread."""
 
     def __init__(self, name: str, receiver: Receiver, backoff: Sequence[float]) -> None:
         self.failed = 0
         self._name = name
         self._receiver = receiver
         self._backoff = backoff
-        self._queue: queue.Queue[bytes | None] = queue.Queue(QUEUE_LENGTH)
+        self._waiting: deque[bytes] = deque()
+        self._changed = threading.Condition()
         self._finishing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"headrace {name}", daemon=True)
         self._thread.start()
 
     def put(self, message: bytes) -> None:
         """Queue an alarm, or drop it if too many wait already."""
-        try:
-            self._queue.put_nowait(message)
-        except queue.Full:
+        with self._changed:
+            fits = len(self._waiting) < QUEUE_LENGTH
+            if fits:
+                self._waiting.append(message)
+                self._changed.notify()
+        if not fits:
             self._fail(f"{QUEUE_LENGTH} others wait already")
 
     def finish(self) -> None:
-        """Wait no longer between attempts, and stop when the queue is empty."""
-        self._finishing.set()
-        try:
-            self._queue.put_nowait(None)
-        except queue.Full:
-            log.warning("%s is too far behind to be finished", self._name)
+        """Wait no longer between attempts, and stop when nothing waits any more."""
+        with self._changed:
+            self._finishing.set()
+            self._changed.notify()
 
     def join(self, seconds: float) -> None:
-        """Wait for the last attempts."""
-        self._thread.join(seconds)
+        """Wait for the last attempts; what is not through by then has failed."""
+        self._thread.join(max(seconds, 0))
         if self._thread.is_alive():
-            self._fail("it took too long at the end")
+            with self._changed:
+                unsent = 1 + len(self._waiting)
+                self._waiting.clear()
+            self._fail("it took too long at the end", unsent)
 
     def _run(self) -> None:
-        while (message := self._queue.get()) is not None:
+        while (message := self._next()) is not None:
             self._deliver(message)
+
+    def _next(self) -> bytes | None:
+        with self._changed:
+            while not self._waiting:
+                if self._finishing.is_set():
+                    return None
+                self._changed.wait()
+            return self._waiting.popleft()
 
     def _deliver(self, message: bytes) -> None:
         for pause in (*self._backoff, None):
@@ -123,8 +138,8 @@ class _Outlet:
             else:
                 return
 
-    def _fail(self, reason: str) -> None:
-        self.failed += 1
+    def _fail(self, reason: str, alerts: int = 1) -> None:
+        self.failed += alerts
         log.error("%s did not get an alert: %s (%d so far)", self._name, reason, self.failed)
 
 
