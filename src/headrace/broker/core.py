@@ -93,7 +93,7 @@ class BrokerCore:
             self.overtaken = OvertakenGroups(
                 self.offsets,
                 (
-                    (TopicPartition(each.topic, each.index), each.log.start_offset)
+                    (TopicPartition(each.topic, each.index), each.start_offset)
                     for each in self.partitions()
                 ),
             )
@@ -131,7 +131,7 @@ class BrokerCore:
     def note_log_start(self, partition: Partition) -> None:
         """To be called after anything that may have removed records from a partition."""
         where = TopicPartition(partition.topic, partition.index)
-        self.overtaken.observe(where, partition.log.start_offset)
+        self.overtaken.observe(where, partition.start_offset)
 
     async def journaled(self, journal: Journal) -> None:
         """Wait until a journal is as durable as the broker's flush policy demands."""
