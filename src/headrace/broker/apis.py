@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.broker.handlers import (
     cluster,
     configs,
+    consumer_groups,
     fetch,
     groups,
     metadata,
@@ -90,6 +91,8 @@ _SERVED = (
     Api(47, "offset_delete", 0, 0, offsets.offset_delete),
     Api(60, "describe_cluster", 0, 2, cluster.describe_cluster),
     Api(61, "describe_producers", 0, 0, producer_states.describe_producers),
+    Api(68, "consumer_group_heartbeat", 0, 1, consumer_groups.consumer_group_heartbeat),
+    Api(69, "consumer_group_describe", 0, 1, consumer_groups.consumer_group_describe),
     Api(74, "list_config_resources", 0, 1, configs.list_config_resources),
     Api(75, "describe_topic_partitions", 0, 0, metadata.describe_topic_partitions),
 )

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from headrace.broker.archive.archive import BrokerArchive
 from headrace.broker.archive.archiving import Archiving
 from headrace.broker.durability import GroupCommit
+from headrace.broker.groups.consumer.assignors import ASSIGNORS
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.groups.offsets import OffsetStore
 from headrace.broker.groups.overtaken import OvertakenGroups
-from headrace.broker.groups.settings import GroupSettings
+from headrace.broker.groups.settings import ConsumerTimes, GroupSettings
 from headrace.broker.memory import RequestMemory
 from headrace.broker.metrics import Metrics
 from headrace.broker.partition import Partition
@@ -101,10 +102,16 @@ class BrokerCore:
                 clock=self.clock,
                 timers=loop,
                 offsets=self.offsets,
+                topics=self.topics,
                 settings=GroupSettings(
                     initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
                     min_session_timeout_ms=settings.group_min_session_timeout_ms,
                     max_session_timeout_ms=settings.group_max_session_timeout_ms,
+                    consumer_times=ConsumerTimes(
+                        session_timeout_ms=settings.group_consumer_session_timeout_ms,
+                        heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+                    ),
+                    consumer_max_size=settings.group_consumer_max_size,
                     offsets_retention_ms=settings.offsets_retention_ms,
                 ),
             )
@@ -156,6 +163,15 @@ class BrokerCore:
             "connections.max.idle.ms": str(settings.idle_connection_ms),
             "default.replication.factor": "1",
             "flush": settings.flush,
+            "group.consumer.assignment.interval.ms": "0",
+            "group.consumer.assignors": ",".join(ASSIGNORS),
+            "group.consumer.heartbeat.interval.ms": str(
+                settings.group_consumer_heartbeat_interval_ms
+            ),
+            "group.consumer.max.size": str(settings.group_consumer_max_size or 2**31 - 1),
+            "group.consumer.migration.policy": "disabled",
+            "group.consumer.session.timeout.ms": str(settings.group_consumer_session_timeout_ms),
+            "group.coordinator.rebalance.protocols": "classic,consumer",
             "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
             "group.max.session.timeout.ms": str(settings.group_max_session_timeout_ms),
             "group.min.session.timeout.ms": str(settings.group_min_session_timeout_ms),

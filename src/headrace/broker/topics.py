@@ -132,6 +132,8 @@ class Catalogue:
         self._by_id: dict[uuid.UUID, Topic] = {}
         self.journal: Journal = directory.journal("topics")
         self.removals: list[Removal] = []
+        self.version = 0
+        """Changes whenever topics or partitions come or go."""
         self._replay()
 
     def __iter__(self) -> Iterator[Topic]:
@@ -199,6 +201,7 @@ class Catalogue:
             self._archive.doom(topic.id)
         self._write("delete", id=topic.id.hex)
         del self._by_name[topic.name], self._by_id[topic.id]
+        self.version += 1
         for partition in topic.partitions:
             partition.retire()
             partition.log.abandon()
@@ -217,6 +220,7 @@ class Catalogue:
         added = [self._open(topic, index) for index in range(len(topic.partitions), partitions)]
         self._write("grow", id=topic.id.hex, partitions=partitions)
         topic.partitions.extend(added)
+        self.version += 1
 
     def check_growth(self, topic: Topic, partitions: int) -> None:
         """Refuse a number of partitions that is not a growth."""
@@ -341,6 +345,7 @@ class Catalogue:
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self.version += 1
 
     def _write(self, change: str, **fields: object) -> None:
         self.journal.append(self._entry(change, **fields))

@@ -100,6 +100,19 @@ class BrokerSettings(Section):
     group_max_session_timeout_ms: int = setting(
         Duration(minimum=1), "30 minutes", "Longest session timeout a group member may ask for."
     )
+    group_consumer_session_timeout_ms: int = setting(
+        Duration(minimum=1_000, maximum=1_800_000),
+        "45s",
+        "Silence after which a member of a group with `group.protocol=consumer` is dropped.",
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        Duration(minimum=100, maximum=60_000),
+        "5s",
+        "How often members of such a group are asked to call.",
+    )
+    group_consumer_max_size: int | None = setting(
+        Maybe(Whole(minimum=1)), None, "Members that such a group may have; any number if not set."
+    )
     offsets_retention_ms: int = setting(
         Duration(minimum=1), "7 days", "How long an empty group's offsets are kept."
     )
@@ -108,6 +121,9 @@ class BrokerSettings(Section):
         # A bare super() does not survive slots=True, which builds the class anew.
         Section.__post_init__(self)
         _require_order(self, "group_min_session_timeout_ms", "group_max_session_timeout_ms")
+        _require_order(
+            self, "group_consumer_heartbeat_interval_ms", "group_consumer_session_timeout_ms"
+        )
         _require_order(self, "max_message_bytes", "max_request_bytes")
         _require_order(self, "max_request_bytes", "request_memory")
 

@@ -6,9 +6,11 @@ Time passes only in `Simulation.pass_time`, which fires the timers that are due 
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
 from headrace.broker.groups import (
     GroupCoordinator,
@@ -58,6 +60,10 @@ class ManualTimers:
         heapq.heappush(self._due, (self._clock.monotonic() + delay, next(self._order), timer))
         return timer
 
+    def forget(self) -> None:
+        """Nothing is due any more: whoever would be called is gone."""
+        self._due.clear()
+
     def advance(self, seconds: float) -> None:
         """Move the clock, firing what falls due on the way at its own time."""
         end = self._clock.monotonic() + seconds
@@ -74,6 +80,43 @@ async def let_tasks_run() -> None:
         await asyncio.sleep(0)
 
 
+@dataclass
+class SimulatedTopic:
+    """A topic with partitions that hold nothing."""
+
+    name: str
+    partitions: range
+    id: UUID = field(default_factory=uuid4)
+
+
+class SimulatedTopics:
+    """Topics that come and go as the test says."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._topics: dict[str, SimulatedTopic] = {}
+
+    def __iter__(self) -> Iterator[SimulatedTopic]:
+        return iter(self._topics.values())
+
+    def get(self, name: str) -> SimulatedTopic | None:
+        return self._topics.get(name)
+
+    def by_id(self, topic_id: UUID) -> SimulatedTopic | None:
+        return next((topic for topic in self if topic.id == topic_id), None)
+
+    def put(self, name: str, partitions: int) -> UUID:
+        """Make a topic, or let one grow."""
+        topic = self._topics.setdefault(name, SimulatedTopic(name, range(0)))
+        topic.partitions = range(partitions)
+        self.version += 1
+        return topic.id
+
+    def delete(self, name: str) -> None:
+        del self._topics[name]
+        self.version += 1
+
+
 class Simulation:
     """One coordinator, its clock, and clients as tasks."""
 
@@ -83,16 +126,23 @@ class Simulation:
         self.journal = Journal.open(directory / "groups.journal")
         self.offsets = OffsetStore.open(self.journal)
         self.settings = GroupSettings(**settings)
-        self.groups = GroupCoordinator(
-            clock=self.clock, timers=self.timers, offsets=self.offsets, settings=self.settings
-        )
+        self.topics = SimulatedTopics()
+        self.groups = self._coordinator()
         self._tasks: list[asyncio.Task[Any]] = []
 
     def restart(self) -> None:
         """A new coordinator over the same journal, as after a crash."""
+        self.timers.forget()
         self.offsets = OffsetStore.open(self.journal)
-        self.groups = GroupCoordinator(
-            clock=self.clock, timers=self.timers, offsets=self.offsets, settings=self.settings
+        self.groups = self._coordinator()
+
+    def _coordinator(self) -> GroupCoordinator:
+        return GroupCoordinator(
+            clock=self.clock,
+            timers=self.timers,
+            offsets=self.offsets,
+            settings=self.settings,
+            topics=self.topics,
         )
 
     async def close(self) -> None:

@@ -165,6 +165,7 @@ async def test_an_event_loop_can_be_the_timers(simulation: Simulation):
         timers=asyncio.get_running_loop(),
         offsets=simulation.offsets,
         settings=GroupSettings(),
+        topics=simulation.topics,
     )
     groups.start()
     simulation.groups = groups

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kio.schema.errors import ErrorCode
 
@@ -18,13 +18,22 @@ from headrace.broker.groups.classic.messages import (
     Synced,
     SyncRequest,
 )
-from headrace.broker.groups.classic.state import GroupState
-from headrace.broker.groups.classic.subscription import CONSUMER_PROTOCOL
+from headrace.broker.groups.configs import GroupConfigs
+from headrace.broker.groups.consumer import administration, commits, heartbeats
+from headrace.broker.groups.consumer.group import ConsumerGroup
+from headrace.broker.groups.consumer.messages import (
+    JOIN,
+    ConsumerGroupDescription,
+    Heartbeat,
+    HeartbeatAnswer,
+)
+from headrace.broker.groups.consumer.partitions import PartitionId
+from headrace.broker.groups.consumer.topics import KnownTopics
 from headrace.broker.groups.entries import Committed, TopicPartition
 from headrace.broker.groups.errors import GroupError, group_not_found, unknown_member
-from headrace.broker.groups.messages import Committer, GroupKind, GroupListing
+from headrace.broker.groups.messages import Committer, GroupListing
 from headrace.broker.groups.offsets import OffsetStore
-from headrace.broker.groups.registry import GroupRegistry
+from headrace.broker.groups.registry import AnyGroup, GroupRegistry
 from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.timers import Timers
 from headrace.broker.groups.upkeep import Upkeep
@@ -33,18 +42,33 @@ from headrace.log.errors import LogError
 
 
 class GroupCoordinator:
-    """Leads every classic group through its generations and keeps its offsets.
+    """Leads every group, of either kind, and keeps its offsets.
 
     All methods belong to the event loop's thread and change state before they first wait, so that
     requests take effect in the order in which they are made. Refusals are `GroupError`s.
     """
 
     def __init__(
-        self, *, clock: Clock, timers: Timers, offsets: OffsetStore, settings: GroupSettings
+        self,
+        *,
+        clock: Clock,
+        timers: Timers,
+        offsets: OffsetStore,
+        settings: GroupSettings,
+        topics: KnownTopics,
     ) -> None:
         self._offsets = offsets
         self._settings = settings
-        self._groups = GroupRegistry(clock=clock, timers=timers, offsets=offsets, settings=settings)
+        self._topics = topics
+        self.configs = GroupConfigs(offsets, settings.consumer_times)
+        self._groups = GroupRegistry(
+            clock=clock,
+            timers=timers,
+            offsets=offsets,
+            settings=settings,
+            topics=topics,
+            configs=self.configs,
+        )
         self._upkeep = Upkeep(
             self._groups, clock=clock, timers=timers, offsets=offsets, settings=settings
         )
@@ -60,17 +84,13 @@ class GroupCoordinator:
         self._upkeep.close()
         self._groups.dissolve(GroupError(ErrorCode.not_coordinator, "the broker is shutting down"))
 
-    # Members
+    # Members of classic groups
 
     async def join(self, request: JoinRequest) -> Joined:
         """Join the next generation of a group; returns once everybody has."""
         self._check_group_id(request.group_id)
         self._check_session_timeout(request.session_timeout_ms)
-        group = self._groups.get(request.group_id)
-        if group is None:
-            if request.member_id:
-                raise unknown_member(request.group_id, request.member_id)
-            group = self._groups.create(request.group_id)
+        group = self._groups.join_classic(request.group_id, request.member_id)
         reply: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
         joining.join(group, request, reply)
         return await reply
@@ -95,7 +115,25 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if group is None:
             return [Departed(each, ErrorCode.unknown_member_id) for each in departures]
+        if isinstance(group, ConsumerGroup):
+            with _refusing_what_the_disk_refuses():
+                return administration.dismiss(group, departures)
         return membership.leave(group, departures)
+
+    # Members of consumer groups
+
+    def beat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        """Let a member join a consumer group, go on, or leave; safe once the journal is flushed."""
+        self._check_open()
+        heartbeats.check(heartbeat)
+        with _refusing_what_the_disk_refuses():
+            if heartbeat.epoch < JOIN:
+                return heartbeats.leave(self._groups.consumer(heartbeat.group_id), heartbeat)
+            if heartbeat.epoch == JOIN:
+                group = self._groups.join_consumer(heartbeat.group_id)
+            else:
+                group = self._groups.consumer(heartbeat.group_id)
+            return heartbeats.beat(group, heartbeat, max_size=self._settings.consumer_max_size)
 
     # Offsets
 
@@ -108,8 +146,8 @@ class GroupCoordinator:
         if group is None:
             if committer.generation >= 0:
                 raise group_not_found(committer.group_id)
-            group = self._groups.create(committer.group_id)
-        membership.admit_commit(group, committer)
+            group = self._groups.create_classic(committer.group_id)
+        self._admit_commit(group, committer, offsets)
         longest = self._settings.offset_metadata_max_bytes
         accepted = {
             where: committed
@@ -123,9 +161,17 @@ class GroupCoordinator:
             for where in offsets
         }
 
-    def fetch_offsets(self, group_id: str) -> Mapping[TopicPartition, Committed]:
-        """All offsets of a group; none if there is no such group."""
+    def fetch_offsets(
+        self, group_id: str, member_id: str | None = None, epoch: int = -1
+    ) -> Mapping[TopicPartition, Committed]:
+        """All offsets of a group; none if there is no such group.
+
+        A member of a consumer group says who it is, so that one that was fenced reads nothing old.
+        """
         self._check_open()
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            commits.admit_fetch(group, member_id, epoch)
         return self._offsets.fetch(group_id)
 
     def delete_offsets(
@@ -134,7 +180,7 @@ class GroupCoordinator:
         """Forget offsets in topics that the group does not read."""
         self._check_group_id(group_id)
         group = self._groups.existing(group_id)
-        if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
+        if not group.is_empty and not group.tells_topics:
             raise _not_empty(group)
         unused = {each for each in partitions if not group.is_subscribed_to(each.topic)}
         with _refusing_what_the_disk_refuses():
@@ -158,7 +204,7 @@ class GroupCoordinator:
         wanted_states = {each.lower() for each in states}
         wanted_types = {each.lower() for each in types}
         listed = (
-            GroupListing(group.id, GroupKind.CLASSIC, group.state, group.protocol_type or "")
+            GroupListing(group.id, group.kind, group.state, group.protocol_type or "")
             for group in self._groups
         )
         return [
@@ -169,15 +215,20 @@ class GroupCoordinator:
         ]
 
     def describe(self, group_id: str) -> GroupDescription:
-        """A group and its members."""
+        """A classic group and its members."""
         self._check_open()
-        return describe(self._groups.existing(group_id))
+        return describe(self._groups.classic(group_id))
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
+        """A consumer group and its members."""
+        self._check_group_id(group_id)
+        return administration.describe(self._groups.consumer(group_id))
 
     def delete(self, group_id: str) -> None:
         """Delete a group without members, and its offsets."""
         self._check_open()
         group = self._groups.existing(group_id)
-        if group.state is not GroupState.EMPTY:
+        if not group.is_empty:
             raise _not_empty(group)
         with _refusing_what_the_disk_refuses():
             self._groups.remove(group)
@@ -206,12 +257,26 @@ class GroupCoordinator:
             )
 
     def _group_of(self, member_id: str, group_id: str) -> ClassicGroup:
-        """The group that a member believes to be in: to members a lost group is a lost id."""
+        """The classic group that a member believes to be in: a lost group is a lost id to it."""
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             raise unknown_member(group_id, member_id)
         return group
+
+    def _admit_commit(
+        self, group: AnyGroup, committer: Committer, partitions: Iterable[TopicPartition]
+    ) -> None:
+        if isinstance(group, ConsumerGroup):
+            commits.admit_commit(group, committer, self._identified(partitions))
+        else:
+            membership.admit_commit(group, committer)
+
+    def _identified(self, partitions: Iterable[TopicPartition]) -> Iterator[PartitionId]:
+        for name, number in partitions:
+            topic = self._topics.get(name)
+            if topic is not None:
+                yield PartitionId(topic.id, number)
 
 
 @contextlib.contextmanager
@@ -222,7 +287,7 @@ def _refusing_what_the_disk_refuses() -> Iterator[None]:
         raise GroupError(ErrorCode.coordinator_not_available, str(error)) from error
 
 
-def _not_empty(group: ClassicGroup) -> GroupError:
+def _not_empty(group: AnyGroup) -> GroupError:
     return GroupError(
         ErrorCode.non_empty_group,
         f"group {group.id!r} has {len(group.roster)} members; stop them first",

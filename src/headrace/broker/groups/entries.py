@@ -4,11 +4,14 @@ An entry is a JSON array that begins with its kind. Entries are small and few co
 so that being readable with any tool is worth more than a few bytes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
 
+from headrace.broker.groups.consumer import stored
+from headrace.broker.groups.consumer.stored import ConsumerGroupChanged
 from headrace.errors import HeadraceError
 
 
@@ -75,7 +78,22 @@ class GroupDeleted:
     group_id: str
 
 
-Entry = OffsetsCommitted | OffsetsRemoved | GroupSettled | GroupDeleted
+@dataclass(frozen=True, slots=True)
+class GroupConfigured:
+    """A group has a configuration of its own; it may have no members yet, or none any more."""
+
+    group_id: str
+    configs: Mapping[str, str]
+
+
+Entry = (
+    OffsetsCommitted
+    | OffsetsRemoved
+    | GroupSettled
+    | GroupDeleted
+    | GroupConfigured
+    | ConsumerGroupChanged
+)
 """Anything that the journal can say."""
 
 
@@ -95,6 +113,10 @@ def encode(entry: Entry) -> bytes:
             fields = ["settled", group_id, protocol_type, generation, empty_since_ms]
         case GroupDeleted(group_id):
             fields = ["deleted", group_id]
+        case GroupConfigured(group_id, configs):
+            fields = ["configured", group_id, configs]
+        case ConsumerGroupChanged():
+            fields = stored.to_fields(entry)
     return orjson.dumps(fields)
 
 
@@ -113,7 +135,11 @@ def decode(payload: bytes) -> Entry:
                 return GroupSettled(group_id, protocol_type, generation, empty_since_ms)
             case ["deleted", group_id]:
                 return GroupDeleted(group_id)
-    except (ValueError, TypeError) as error:
+            case ["configured", group_id, configs]:
+                return GroupConfigured(group_id, configs)
+            case ["consumer", *_] as fields:
+                return stored.from_fields(fields)
+    except (ValueError, TypeError, KeyError) as error:
         raise _unreadable(payload) from error
     raise _unreadable(payload)
 

@@ -36,3 +36,5 @@ class Committer:
     instance_id: str | None = None
     generation: int = -1
     """The generation, or the member's epoch in a group of the consumer kind."""
+    knows_epochs: bool = True
+    """Whether the request is of a version in which members of consumer groups may commit."""

@@ -1,12 +1,15 @@
 """The offsets that groups have committed; they survive a restart and a crash."""
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from headrace.broker.groups.consumer.stored import ConsumerGroupChanged
 from headrace.broker.groups.entries import (
     Committed,
     Entry,
+    GroupConfigured,
     GroupDeleted,
     GroupSettled,
     OffsetsCommitted,
@@ -38,6 +41,8 @@ class OffsetStore:
         self.journal = journal
         self._offsets: dict[str, dict[TopicPartition, Committed]] = {}
         self._settled: dict[str, GroupSettled] = {}
+        self._consumers: dict[str, ConsumerGroupChanged] = {}
+        self._configs: dict[str, Mapping[str, str]] = {}
         self._compact_size = 0
 
     @classmethod
@@ -51,7 +56,7 @@ class OffsetStore:
 
     def groups(self) -> set[str]:
         """The groups that have offsets, or had members."""
-        return self._offsets.keys() | self._settled.keys()
+        return self._offsets.keys() | self._settled.keys() | self._consumers.keys()
 
     def topics(self) -> set[str]:
         """The topics that any group has offsets in."""
@@ -60,6 +65,14 @@ class OffsetStore:
     def history(self, group_id: str) -> GroupSettled | None:
         """How the group's last generation ended up; None if it never had members."""
         return self._settled.get(group_id)
+
+    def consumer_group(self, group_id: str) -> ConsumerGroupChanged | None:
+        """All that is known of a group of the consumer kind; None if it is a classic one."""
+        return self._consumers.get(group_id)
+
+    def configs(self) -> Mapping[str, Mapping[str, str]]:
+        """The groups that have a configuration of their own, and what it says."""
+        return self._configs
 
     def fetch(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """All offsets of a group; empty if it has none."""
@@ -76,13 +89,17 @@ class OffsetStore:
         if known:
             self._record(OffsetsRemoved(group_id, known))
 
-    def settle(self, entry: GroupSettled) -> None:
-        """Remember that a group has become stable or empty."""
+    def settle(self, entry: GroupSettled | ConsumerGroupChanged) -> None:
+        """Remember where a group stands; it is then a group of the kind that the entry is for."""
         self._record(entry)
+
+    def configure(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Give a group a configuration of its own, in place of the one it had."""
+        self._record(GroupConfigured(group_id, dict(configs)))
 
     def delete_group(self, group_id: str) -> None:
         """Forget everything about a group."""
-        if group_id in self._offsets or group_id in self._settled:
+        if group_id in self.groups():
             self._record(GroupDeleted(group_id))
 
     def forget_topic(self, topic: str) -> None:
@@ -103,7 +120,9 @@ class OffsetStore:
         return True
 
     def _live_entries(self) -> Iterator[Entry]:
+        yield from itertools.starmap(GroupConfigured, self._configs.items())
         yield from self._settled.values()
+        yield from self._consumers.values()
         for group_id, offsets in self._offsets.items():
             yield OffsetsCommitted(group_id, tuple(offsets.items()))
 
@@ -119,9 +138,18 @@ class OffsetStore:
                 self._forget(group_id, partitions)
             case GroupSettled(group_id):
                 self._settled[group_id] = entry
+                self._consumers.pop(group_id, None)
+            case ConsumerGroupChanged(group_id):
+                self._consumers[group_id] = entry.after(self._consumers.get(group_id))
+                self._settled.pop(group_id, None)
+            case GroupConfigured(group_id, configs):
+                self._configs.pop(group_id, None)
+                if configs:
+                    self._configs[group_id] = configs
             case GroupDeleted(group_id):
                 self._offsets.pop(group_id, None)
                 self._settled.pop(group_id, None)
+                self._consumers.pop(group_id, None)
 
     def _forget(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         remaining = self._offsets.get(group_id, {})

@@ -4,11 +4,15 @@ from collections.abc import Callable, Mapping
 
 from headrace.broker.groups.classic.group import ClassicGroup
 from headrace.broker.groups.classic.state import GroupState
+from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.entries import Committed, TopicPartition
 
 
 def expired_offsets(
-    group: ClassicGroup, offsets: Mapping[TopicPartition, Committed], now_ms: int
+    group: ClassicGroup | ConsumerGroup,
+    offsets: Mapping[TopicPartition, Committed],
+    retention_ms: int,
+    now_ms: int,
 ) -> list[TopicPartition]:
     """The offsets of a group that may be removed (KIP-211).
 
@@ -20,7 +24,6 @@ def expired_offsets(
     began = _retention_began(group)
     if began is None:
         return []
-    retention_ms = group.settings.offsets_retention_ms
     return [
         where
         for where, committed in offsets.items()
@@ -34,12 +37,15 @@ def expired_offsets(
     ]
 
 
-def has_nothing_left(group: ClassicGroup) -> bool:
+def has_nothing_left(group: ClassicGroup | ConsumerGroup) -> bool:
     """Whether a group may go as soon as it has no offsets."""
-    return group.state is GroupState.EMPTY and not group.pending
+    return group.is_empty and not (isinstance(group, ClassicGroup) and group.pending)
 
 
-def _retention_began(group: ClassicGroup) -> Callable[[Committed], int] | None:
+def _retention_began(group: ClassicGroup | ConsumerGroup) -> Callable[[Committed], int] | None:
+    if isinstance(group, ConsumerGroup):
+        since_ms = group.empty_since_ms
+        return _committed_at if since_ms is None else lambda _committed: since_ms
     if group.protocol_type is None:
         return _committed_at
     if group.state is GroupState.EMPTY:

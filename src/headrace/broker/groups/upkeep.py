@@ -57,7 +57,10 @@ class Upkeep:
         now_ms = self._clock.now_ms()
         for group in self._groups:
             offsets = self._offsets.fetch(group.id)
-            self._offsets.remove(group.id, expired_offsets(group, offsets, now_ms))
+            self._offsets.remove(
+                group.id,
+                expired_offsets(group, offsets, self._settings.offsets_retention_ms, now_ms),
+            )
             if has_nothing_left(group) and not self._offsets.fetch(group.id):
                 self._groups.remove(group)
 

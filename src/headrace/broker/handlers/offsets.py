@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NOTHING_COMMITTED: Final = Committed(-1, -1, "", -1)
 """What a client is told about a partition for which its group has no offset."""
 
+FIRST_WITH_MEMBER_EPOCHS: Final = 9
+"""The version of both APIs from which on members of consumer groups can use them."""
+
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _BROKERS_RETENTION: Final = timedelta(milliseconds=-1)
 
@@ -55,6 +58,7 @@ async def offset_commit(core: "BrokerCore", request: Any, call: Call) -> Any:
         member_id=request.member_id,
         instance_id=get(request, "group_instance_id"),
         generation=request.generation_id_or_member_epoch,
+        knows_epochs=call.version >= FIRST_WITH_MEMBER_EPOCHS,
     )
     codes: Mapping[TopicPartition, ErrorCode] = {}
     try:
@@ -134,7 +138,9 @@ async def _fetch(
 ) -> tuple[ErrorCode, tuple[Any, ...]]:
     """One group's offsets in the topics asked for, or in every topic where none are named."""
     try:
-        offsets = core.groups.fetch_offsets(group.group_id)
+        offsets = core.groups.fetch_offsets(
+            group.group_id, get(group, "member_id"), get(group, "member_epoch", -1)
+        )
         if require_stable:
             # What must not be seen yet is what could still be taken back. That is what waits for
             # the disk; when there are transactions, offsets in open ones belong here too.

@@ -4,10 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.features import FEATURES, FEATURES_EPOCH
 from headrace.broker.protocol import Call
 
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
+
+FIRST_WITH_FEATURES = 3
+"""The version from which on the reply tells what the cluster has agreed on."""
 
 
 def api_versions(core: "BrokerCore", request: Any, call: Call) -> Any:
@@ -30,4 +34,15 @@ def supported(call: Call, error: ErrorCode) -> Any:
             )
             for api in APIS.values()
         ),
+        # Kafka leaves features out whose first level is 0, which all of these have.
+        supported_features=(),
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=tuple(
+            call.reply.FinalizedFeatureKey(
+                name=name, max_version_level=level, min_version_level=level
+            )
+            for name, level in FEATURES.items()
+        )
+        if call.version >= FIRST_WITH_FEATURES
+        else (),
     )

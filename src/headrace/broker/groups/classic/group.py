@@ -8,6 +8,7 @@ is told in `joining` and `membership`.
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from headrace.broker.groups.classic.member import Member
 from headrace.broker.groups.classic.messages import Joined, JoinedMember, Synced
@@ -15,6 +16,7 @@ from headrace.broker.groups.classic.roster import Roster
 from headrace.broker.groups.classic.state import GroupState
 from headrace.broker.groups.classic.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from headrace.broker.groups.errors import GroupError, rebalance_in_progress, unknown_member
+from headrace.broker.groups.messages import GroupKind
 from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.timers import Deadline, Timers
 from headrace.clock import Clock
@@ -27,6 +29,8 @@ class ClassicGroup:
 
     `settled` is called whenever the group has become stable or empty.
     """
+
+    kind: Final = GroupKind.CLASSIC
 
     def __init__(
         self,
@@ -59,6 +63,16 @@ class ClassicGroup:
         self._sync_deadline = Deadline(timers)
         self._gathering = False
         self._newcomer_gathered = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group has no members and is not forming a generation."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def tells_topics(self) -> bool:
+        """Whether it can be known which topics the members read."""
+        return self.protocol_type == CONSUMER_PROTOCOL
 
     def restore(self, protocol_type: str, generation: int, empty_since_ms: int) -> None:
         """Be the group that was known before the broker restarted, without its members."""
