@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.broker.groups.consumer.messages import Heartbeat
+from headrace.broker.groups.consumer.messages import JOIN, Heartbeat
 from headrace.broker.groups.consumer.partitions import Share
 from headrace.broker.groups.consumer.reconciliation import Holding
 from headrace.broker.groups.timers import Deadline
@@ -26,7 +26,7 @@ class Profile:
     assignor: str | None = None
 
     def updated(self, heartbeat: Heartbeat) -> "Profile":
-        """The profile after a heartbeat, which tells what is new."""
+        """The profile after a heartbeat, which tells what is new; who joins tells all."""
         told = {
             "instance_id": heartbeat.instance_id,
             "rack_id": heartbeat.rack_id,
@@ -37,6 +37,9 @@ class Profile:
             "client_id": heartbeat.client_id,
             "client_host": heartbeat.client_host,
         }
+        if heartbeat.epoch == JOIN:
+            told["topic_names"] = heartbeat.topic_names or frozenset()
+            told["topic_expression"] = heartbeat.topic_expression or ""
         news: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
         return replace(self, **news)
 
