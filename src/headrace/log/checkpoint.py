@@ -11,13 +11,13 @@ from headrace.log.epochs import EpochStart
 from headrace.log.errors import CorruptFile
 from headrace.log.framing import FileFormat, read_framed, write_framed
 
-CHECKPOINT_FORMAT: Final = FileFormat(b"HRCP", 1)
-"""How a checkpoint begins."""
+CHECKPOINT_FORMAT: Final = FileFormat(b"HRCP", 2, older=(1,))
+"""How a checkpoint begins; version 1 knew nothing of transactions."""
 
 CHECKPOINT: Final = "checkpoint"
 """The name of the file in a partition's directory."""
 
-_FRAMES: Final = 2
+_FRAMES: Final = {1: 2, 2: 3}
 
 
 class KnownSegment(NamedTuple):
@@ -53,6 +53,9 @@ class Checkpoint:
     producers: bytes
     """The state of idempotent producers, as `ProducerStates` encodes it."""
 
+    transactions: bytes = b""
+    """Open and aborted transactions, as `Transactions` encodes them."""
+
     @property
     def end_offset(self) -> int:
         """Everything before this offset was on the disk."""
@@ -66,7 +69,7 @@ class Checkpoint:
             "epochs": [list(start) for start in self.epochs],
             "closed": self.closed,
         }
-        payloads = [json.dumps(facts).encode(), self.producers]
+        payloads = [json.dumps(facts).encode(), self.producers, self.transactions]
         write_framed(disk, directory / CHECKPOINT, CHECKPOINT_FORMAT, payloads)
 
     @classmethod
@@ -77,7 +80,7 @@ class Checkpoint:
         `UnsupportedFormat` if another version wrote it.
         """
         path = directory / CHECKPOINT
-        encoded, producers = read_framed(disk, path, CHECKPOINT_FORMAT, _FRAMES)
+        encoded, *states = read_framed(disk, path, CHECKPOINT_FORMAT, _FRAMES)
         try:
             facts = json.loads(encoded)
             return cls(
@@ -85,7 +88,8 @@ class Checkpoint:
                 segments=tuple(KnownSegment(*map(int, row)) for row in facts["segments"]),
                 epochs=tuple(EpochStart(*map(int, row)) for row in facts["epochs"]),
                 closed=bool(facts["closed"]),
-                producers=producers,
+                producers=states[0],
+                transactions=b"".join(states[1:]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFile(f"{path} cannot be understood: {error!r}") from error

@@ -16,8 +16,11 @@ from headrace.log.epochs import EpochStart
 from headrace.log.errors import StorageError, StorageFailed, storage_error
 from headrace.log.handles import FileHandle
 from headrace.log.index import SparseIndex
-from headrace.log.producers import ProducerState, encode
+from headrace.log.producers import ProducerState
+from headrace.log.producers import encode as encode_producers
 from headrace.log.segment import Segment
+from headrace.log.transactions import TransactionsMoment
+from headrace.log.transactions import encode as encode_transactions
 
 
 class Unsynced(NamedTuple):
@@ -47,6 +50,7 @@ class Moment:
     segments: Sequence[KnownSegment]
     epochs: Sequence[EpochStart]
     producers: Mapping[int, ProducerState]
+    transactions: TransactionsMoment
 
 
 class Durability:
@@ -130,7 +134,8 @@ class Durability:
                 segments=moment.segments,
                 epochs=moment.epochs,
                 closed=closed,
-                producers=encode(moment.producers),
+                producers=encode_producers(moment.producers),
+                transactions=encode_transactions(moment.transactions),
             )
         )
 

@@ -96,6 +96,10 @@ class StaleProducerEpoch(ProducerError):
     """A newer instance of the producer has taken over; this one must stop."""
 
 
+class InvalidTransactionState(ProducerError):
+    """A producer wrote outside of the transaction that it has open."""
+
+
 def storage_error(error: OSError, path: Path, action: str) -> StorageError:
     """Turn what the operating system said into what a caller can act on."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

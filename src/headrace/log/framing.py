@@ -9,7 +9,7 @@ All numbers are little-endian.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -40,16 +40,20 @@ class FileFormat:
 
     magic: bytes
     version: int
+    older: tuple[int, ...] = ()
+    """Versions that are no longer written but can still be read."""
 
     def header(self) -> bytes:
         """The bytes that a file of this format begins with."""
         fields = _HEADER.pack(self.magic, self.version, 0)
         return fields + _CHECKSUM.pack(crc32c(fields))
 
-    def check(self, data: Readable, path: Path) -> None:
-        """Refuse a file that does not begin as this format does."""
+    def check(self, data: Readable, path: Path) -> int:
+        """Refuse a file that does not begin as this format does; return its version."""
         if len(data) < HEADER_SIZE:
             raise CorruptFile(f"{path} is cut short: it ends within its first {HEADER_SIZE} bytes")
+        magic: bytes
+        version: int
         magic, version, _ = _HEADER.unpack_from(data)
         (checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size)
         if checksum != crc32c(memoryview(data)[: _HEADER.size]):
@@ -62,11 +66,12 @@ class FileFormat:
                 f"{path} begins with {magic!r} instead of {self.magic!r}: it has taken the place "
                 "of another file; restore that from a copy or move this one away"
             )
-        if version != self.version:
+        if version != self.version and version not in self.older:
             raise UnsupportedFormat(
                 f"{path} has format version {version} but this Headrace knows {self.version}; "
                 "use the Headrace version that wrote it"
             )
+        return version
 
 
 def frame(payload: Readable) -> bytes:
@@ -135,10 +140,17 @@ def read_file(disk: Disk, path: Path) -> bytes:
         disk.close(descriptor)
 
 
-def read_framed(disk: Disk, path: Path, file_format: FileFormat, count: int) -> list[bytes]:
-    """Read a file that `write_framed` wrote with `count` entries; `CorruptFile` if it has not."""
+def read_framed(
+    disk: Disk, path: Path, file_format: FileFormat, count: int | Mapping[int, int]
+) -> list[bytes]:
+    """Read a file that `write_framed` wrote with `count` entries; `CorruptFile` if it has not.
+
+    Where older versions had another number of entries, `count` tells it by version.
+    """
     data = read_file(disk, path)
-    file_format.check(data, path)
+    version = file_format.check(data, path)
+    if not isinstance(count, int):
+        count = count[version]
     payloads = [payload for _, payload in frames(data)]
     if len(payloads) != count:
         raise CorruptFile(f"{path} is damaged: {len(payloads)} of {count} entries can be read")

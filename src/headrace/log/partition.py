@@ -12,6 +12,7 @@ from headrace.log.disk import SYSTEM_DISK, Disk
 from headrace.log.durability import Durability, Moment
 from headrace.log.epochs import EpochStart
 from headrace.log.errors import (
+    InvalidTransactionState,
     LogClosed,
     LogError,
     OffsetOutOfRange,
@@ -29,11 +30,15 @@ from headrace.log.rewriting import RewrittenSegment, SegmentSwap
 from headrace.log.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.log.settings import Flush, LogSettings
 from headrace.log.slices import EMPTY_SLICE, LogSlice
+from headrace.log.transactions import AbortedTransaction
 from headrace.records import (
     NO_TIMESTAMP,
     BatchHeader,
+    Marker,
     RecordPosition,
     Writable,
+    build_marker,
+    read_header,
     stamp,
     stamp_append_time,
 )
@@ -69,7 +74,8 @@ class PartitionLog:
     One thread owns the log and calls its methods. `flush` and `checkpoint`, the methods that wait
     for the disk, may be called from any thread, also while the owner appends.
 
-    `start_offset`, `end_offset`, `high_watermark` and `leader_epoch` are for reading only.
+    `start_offset`, `end_offset`, `high_watermark`, `last_stable_offset` and `leader_epoch` are for
+    reading only.
     """
 
     __slots__ = (
@@ -90,6 +96,7 @@ class PartitionLog:
         "producers",
         "recovery",
         "start_offset",
+        "transactions",
     )
 
     def __init__(
@@ -117,6 +124,8 @@ class PartitionLog:
         self._epochs = recovered.epochs
         self.producers = recovered.producers
         """What is remembered of idempotent producers."""
+        self.transactions = recovered.transactions
+        """The transactions that are open or were aborted."""
         self.recovery = recovered.recovery
         """What opening the log took."""
         self.start_offset = recovered.start_offset
@@ -166,6 +175,17 @@ class PartitionLog:
         return self._chain.size
 
     @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed records see what lies before this offset.
+
+        It is the first record of the earliest open transaction, or else the high watermark.
+        """
+        unstable = self.transactions.first_unstable
+        if unstable is None or unstable > self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.start_offset)
+
+    @property
     def dirty(self) -> bool:
         """Whether `flush` has anything to do."""
         return self._chain.is_dirty
@@ -196,16 +216,21 @@ class PartitionLog:
         self._visible_at_once = relaxed
 
     def append(
-        self, batch: Writable, header: BatchHeader, append_time: int | None = None
+        self,
+        batch: Writable,
+        header: BatchHeader,
+        append_time: int | None = None,
+        marker: Marker | None = None,
     ) -> Append:
         """Append one batch that `validate_batch` has accepted; `header` is its header.
 
         Writes offset and epoch (and `append_time`, if given) into `batch` itself. A retry of an
-        idempotent producer's batch is recognised and not stored again.
+        idempotent producer's batch is recognised and not stored again. `marker` is what a control
+        batch says; see `append_marker`.
 
         Raises `StorageFull` or `StorageFailed` if the batch could not be written, and leaves no
-        part of it behind; `OutOfOrderSequence` or `StaleProducerEpoch` if it does not continue
-        what its producer wrote before.
+        part of it behind; `OutOfOrderSequence`, `StaleProducerEpoch` or `InvalidTransactionState`
+        if it does not continue what its producer wrote before.
         """
         if self._durability.failure is not None or self._closed:
             raise self._refusal()
@@ -214,6 +239,11 @@ class PartitionLog:
             original = self.producers.check(header)
             if original is not None:
                 return Append(original.base_offset, original.last_offset, original.timestamp, True)
+            if not header.is_transactional and header.producer_id in self.transactions.open:
+                raise InvalidTransactionState(
+                    f"producer {header.producer_id} has an open transaction here and wrote outside "
+                    "of it; commit or abort it first"
+                )
         size = len(batch)
         base_offset = self.end_offset
         end_offset = base_offset + header.last_offset_delta + 1
@@ -239,10 +269,40 @@ class PartitionLog:
             segment.note(size, base_offset, end_offset, timestamp)
             if idempotent:
                 self.producers.record(header, base_offset, stamped)
+                if marker is not None:
+                    self.transactions.end(marker, base_offset)
+                elif header.is_transactional:
+                    self.transactions.record(header.producer_id, base_offset)
             self.end_offset = end_offset
             if self._visible_at_once:
                 self.high_watermark = end_offset
         return _new(Append, (base_offset, end_offset - 1, stamped, False))
+
+    def append_marker(self, marker: Marker) -> Append:
+        """End a producer's transaction in this log; older epochs of the producer are fenced.
+
+        What the transaction wrote stays unstable until `reveal` is called with the marker's offset.
+        Raises what `append` does, and `StaleProducerEpoch` if the producer has a newer epoch.
+        """
+        self.producers.check_marker(marker)
+        batch = build_marker(marker, self._clock.now_ms())
+        return self.append(batch, read_header(batch), marker=marker)
+
+    def reveal(self, marker_offset: int) -> bool:
+        """Let a transaction that was ended by a marker become stable.
+
+        Returns whether readers of committed records may see more now.
+        """
+        return self.transactions.reveal(marker_offset)
+
+    def aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with anything from offset `first` to before `end`.
+
+        A record in that range, and before the last stable offset, was aborted exactly if its batch
+        is transactional and one of these has its producer id and spans its offset. All other
+        records count. Beyond the last stable offset nothing is decided.
+        """
+        return self.transactions.aborted(first, end)
 
     def read(
         self,
@@ -338,7 +398,8 @@ class PartitionLog:
         """
         if self._closed:
             raise self._refusal()
-        self.producers.expire()
+        self.producers.expire(self.transactions.open)
+        self.transactions.forget_producers(self.producers.active())
         segments = self._chain.segments
         settings, limit = self._settings, self.high_watermark
         if archived_to is not None:
@@ -472,7 +533,8 @@ class PartitionLog:
         if count:
             with self._lock:
                 self._chain.retire(count)
-            self.start_offset = max(self.start_offset, self._chain.start_offset)
+                self.start_offset = max(self.start_offset, self._chain.start_offset)
+                self.transactions.prune(self.start_offset)
 
     def _save_start(self) -> bool:
         """Make the log's start durable, from any thread; False if the log was abandoned.
@@ -519,4 +581,5 @@ class PartitionLog:
             segments=tuple(segment.known() for segment in self._chain.segments),
             epochs=self._epochs.starts,
             producers=self.producers.active(),
+            transactions=self.transactions.moment(),
         )

@@ -1,12 +1,12 @@
 """What a log remembers of idempotent producers, so that a retry is not stored twice."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final, NamedTuple, Self
 
 from headrace.clock import Clock
 from headrace.log.errors import CorruptFile, OutOfOrderSequence, StaleProducerEpoch
-from headrace.records import NO_TIMESTAMP, BatchHeader
+from headrace.records import NO_TIMESTAMP, BatchHeader, Marker
 
 BATCHES_KEPT: Final = 5
 """How many batches a producer may have in flight; each may have to be recognised."""
@@ -68,6 +68,11 @@ class ProducerStates:
         """The producers by id."""
         return self._states.copy()
 
+    def epoch(self, producer_id: int) -> int:
+        """The epoch of a producer's last batch or marker; 0 if the producer is unknown."""
+        state = self._states.get(producer_id)
+        return 0 if state is None else state.epoch
+
     def check(self, header: BatchHeader) -> ProducerBatch | None:
         """Compare a batch with what its producer wrote before.
 
@@ -95,6 +100,29 @@ class ProducerStates:
             f"producer {header.producer_id} sent sequence {sequence} after {last}: a batch was "
             "lost on the way or this one is too old to be recognised; begin a new epoch"
         )
+
+    def check_first(self, header: BatchHeader) -> None:
+        """Refuse to begin in the middle: an epoch of which nothing is known starts at sequence 0.
+
+        For producers that raise their epoch with every transaction. They may have several batches
+        on the way, and if the first is refused, none of the others may take its place.
+        """
+        state = self._states.get(header.producer_id)
+        known = state is not None and state.epoch == header.producer_epoch and state.batches
+        if header.base_sequence > 0 and not known:
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id} began epoch {header.producer_epoch} with sequence "
+                f"{header.base_sequence}; send its first batch again"
+            )
+
+    def check_marker(self, marker: Marker) -> None:
+        """Refuse to end a transaction on behalf of an epoch that is over."""
+        state = self._states.get(marker.producer_id)
+        if state is not None and marker.producer_epoch < state.epoch:
+            raise StaleProducerEpoch(
+                f"producer {marker.producer_id} has epoch {state.epoch} by now, not "
+                f"{marker.producer_epoch}: that transaction has ended already"
+            )
 
     def record(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         """Remember a batch that was appended; `timestamp` is the broker's, or -1."""
@@ -124,10 +152,14 @@ class ProducerStates:
             if len(kept) != len(state.batches):
                 self._states[producer_id] = state._replace(batches=kept)
 
-    def expire(self) -> int:
-        """Forget producers that were silent for a day; return how many."""
+    def expire(self, kept: Container[int] = ()) -> int:
+        """Forget producers that were silent for a day, but for those kept; return how many."""
         before = self._clock.now_ms() - EXPIRY_MS
-        expired = [key for key, state in self._states.items() if state.last_seen_ms < before]
+        expired = [
+            key
+            for key, state in self._states.items()
+            if state.last_seen_ms < before and key not in kept
+        ]
         for producer_id in expired:
             del self._states[producer_id]
         return len(expired)

@@ -25,8 +25,15 @@ from headrace.log.producers import ProducerStates
 from headrace.log.recovery_report import Recovery, RecoveryNotes
 from headrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offset_of, segment_name
 from headrace.log.settings import LogSettings
+from headrace.log.transactions import Transactions
 from headrace.log.walk import valid_batches
-from headrace.records import NO_TIMESTAMP, BatchHeader, InvalidBatch, MalformedBatch
+from headrace.records import (
+    NO_TIMESTAMP,
+    BatchHeader,
+    InvalidBatch,
+    MalformedBatch,
+    read_marker,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class RecoveredLog:
     start_offset: int
     epochs: LeaderEpochs
     producers: ProducerStates
+    transactions: Transactions
     checkpoint: Checkpoint | None
     recovery: Recovery
     swapped: bool
@@ -65,6 +73,7 @@ class _Recoverer:
         self._checkpoint: Checkpoint | None = None
         self._epochs = LeaderEpochs()
         self._producers = ProducerStates(clock)
+        self._transactions = Transactions()
         self._known_end = 0
         self._manifest: Manifest | None = None
         # The offset that must come next; None if that cannot be told.
@@ -91,6 +100,8 @@ class _Recoverer:
         self._ensure_end(start_offset)
         end_offset = self._segments[-1].end_offset
         self._producers.truncate(end_offset)
+        self._transactions.truncate(end_offset)
+        self._transactions.prune(max(start_offset, self._segments[0].base_offset))
         if not self._clean:
             self._epochs.advance(end_offset)
         return RecoveredLog(
@@ -98,6 +109,7 @@ class _Recoverer:
             start_offset=max(start_offset, self._segments[0].base_offset),
             epochs=self._epochs,
             producers=self._producers,
+            transactions=self._transactions,
             checkpoint=checkpoint,
             recovery=self._notes.finish(clean=self._clean),
             swapped=self._manifest is not None,
@@ -130,7 +142,9 @@ class _Recoverer:
     def _read_checkpoint(self) -> None:
         try:
             checkpoint = Checkpoint.read(self._disk, self._directory)
-            self._producers = ProducerStates.decode(checkpoint.producers, self._clock)
+            producers = ProducerStates.decode(checkpoint.producers, self._clock)
+            self._transactions = Transactions.decode(checkpoint.transactions)
+            self._producers = producers
         except FileNotFoundError:
             return
         except CorruptFile as error:
@@ -237,10 +251,19 @@ class _Recoverer:
                 newest = header.max_timestamp if header.record_count else NO_TIMESTAMP
                 segment.note(header.size, base_offset, header.next_offset, newest)
                 if header.producer_id >= 0 and base_offset >= self._known_end:
-                    self._producers.replay(header)
+                    self._replay(header, handle, position)
         except MalformedBatch as error:
             self._cut(segment, handle, file_size, error.problem)
         self._expected = segment.end_offset
+
+    def _replay(self, header: BatchHeader, handle: FileHandle, position: int) -> None:
+        """Learn from a batch what the log remembers of its producer."""
+        self._producers.replay(header)
+        if header.is_control:
+            marker = read_marker(handle.read(header.size, position), header)
+            self._transactions.replay(header, marker)
+        elif header.is_transactional:
+            self._transactions.replay(header, None)
 
     def _epoch_fits(self, header: BatchHeader) -> bool:
         """Whether a batch has the epoch that its offset was written in."""

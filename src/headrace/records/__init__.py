@@ -1,7 +1,8 @@
 """Record batches: the only code that knows the layout of Kafka's v2 format.
 
 Read `header` first (the 61 bytes that a broker looks at), then `validate` (what must hold before an
-append, and what is stamped into a batch), `codecs` and `scan` (inside one batch, in plain Python).
+append, and what is stamped into a batch), `codecs` and `scan` (inside one batch, in plain Python),
+`markers` (how a transaction ended).
 `headrace.records.arrow` turns whole segments into Arrow columns and back with the compiled loops of
 `kernels`; it is not imported from here because it brings NumPy, Numba and Arrow along.
 """
@@ -26,6 +27,7 @@ from headrace.records.header import (
     iterate_headers,
     read_header,
 )
+from headrace.records.markers import MARKER_SIZE, Marker, build_marker, read_marker
 from headrace.records.scan import Record, RecordPosition, build_batch, first_at_or_after
 from headrace.records.validate import (
     NO_TIMESTAMP,
@@ -37,6 +39,7 @@ from headrace.records.validate import (
 
 __all__ = [
     "HEADER_SIZE",
+    "MARKER_SIZE",
     "MAX_DECOMPRESSED_BYTES",
     "NO_TIMESTAMP",
     "BatchHeader",
@@ -47,6 +50,7 @@ __all__ = [
     "InvalidBatch",
     "InvalidRecords",
     "MalformedBatch",
+    "Marker",
     "Readable",
     "Record",
     "RecordError",
@@ -56,11 +60,13 @@ __all__ = [
     "UnsupportedMagic",
     "Writable",
     "build_batch",
+    "build_marker",
     "compress",
     "decompress",
     "first_at_or_after",
     "iterate_headers",
     "read_header",
+    "read_marker",
     "stamp",
     "stamp_append_time",
     "validate_batch",
