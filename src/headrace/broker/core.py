@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from headrace.broker.archive.archive import BrokerArchive
 from headrace.broker.archive.archiving import Archiving
-from headrace.broker.durability import GroupCommit
+from headrace.broker.durability import GroupCommit, Waiter
 from headrace.broker.groups.consumer.assignors import ASSIGNORS
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.entries import TopicPartition
@@ -19,9 +19,15 @@ from headrace.broker.groups.overtaken import OvertakenGroups
 from headrace.broker.groups.settings import ConsumerTimes, GroupSettings
 from headrace.broker.memory import RequestMemory
 from headrace.broker.metrics import Metrics
+from headrace.broker.participants import BrokerParticipants
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.topics import NODE_ID, Catalogue, Topic
+from headrace.broker.transactions import (
+    TransactionCoordinator,
+    TransactionSettings,
+    TransactionStore,
+)
 from headrace.clock import Clock, SystemClock
 from headrace.log import SYSTEM_DISK, DataDirectory, Disk, Flush, Journal
 from headrace.settings import BrokerSettings
@@ -116,6 +122,19 @@ class BrokerCore:
                 ),
             )
             self.archiving = None if self.archive is None else Archiving(self, self.archive)
+            self.transaction_store = TransactionStore.open(directory.journal("transactions"))
+            opened.callback(self.transaction_store.journal.close)
+            self.transactions = TransactionCoordinator(
+                clock=self.clock,
+                timers=loop,
+                store=self.transaction_store,
+                participants=BrokerParticipants(self),
+                new_producer_id=self.producer_ids.allocate,
+                settings=TransactionSettings(
+                    max_timeout_ms=settings.transaction_max_timeout_ms,
+                    expiration_ms=settings.transactional_id_expiration_ms,
+                ),
+            )
             self._opened = opened.pop_all()
 
     def partitions(self) -> Iterable[Partition]:
@@ -144,8 +163,17 @@ class BrokerCore:
         """Wait until a journal is as durable as the broker's flush policy demands."""
         if self.settings.flush != Flush.ACK:
             return
-        sync = self._syncs.setdefault(id(journal), JournalSync(journal))
-        await self.commits.durable(sync)
+        await self.commits.durable(self._sync_of(journal))
+
+    def secure(self, journal: Journal, waiter: Waiter) -> None:
+        """Tell once a journal is as durable as the broker's flush policy demands; maybe at once."""
+        if self.settings.flush != Flush.ACK:
+            waiter(None)
+        else:
+            self.commits.request(self._sync_of(journal), waiter)
+
+    def _sync_of(self, journal: Journal) -> JournalSync:
+        return self._syncs.setdefault(id(journal), JournalSync(journal))
 
     def unsettled(self, journal: Journal) -> bool:
         """Whether somebody waits for a journal to be durable: a power loss may take the last of it.
@@ -188,6 +216,8 @@ class BrokerCore:
             "offsets.retention.minutes": str(settings.offsets_retention_ms // 60_000),
             "remote.log.storage.system.enable": str(self.archive is not None).lower(),
             "socket.request.max.bytes": str(settings.max_request_bytes),
+            "transaction.max.timeout.ms": str(settings.transaction_max_timeout_ms),
+            "transactional.id.expiration.ms": str(settings.transactional_id_expiration_ms),
         }
 
     async def close(self) -> None:

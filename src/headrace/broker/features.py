@@ -8,8 +8,10 @@ from typing import Final
 
 FEATURES: Final = {
     "group.version": 1,
+    "transaction.version": 2,
 }
-"""The levels: 1 of `group.version` stands for consumer groups (KIP-848)."""
+"""The levels: 1 of `group.version` stands for consumer groups (KIP-848), 2 of
+`transaction.version` for transactions that raise the producer's epoch (KIP-890)."""
 
 FEATURES_EPOCH: Final = 0
 """Rises when the levels change; they never do while a broker runs."""

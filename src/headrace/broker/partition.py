@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from headrace.log import Append, Flush, LogSettings, LogSlice, PartitionLog, Retired
 from headrace.log.errors import OffsetOutOfRange
-from headrace.records import BatchHeader
+from headrace.records import MARKER_SIZE, BatchHeader, Marker
 
 if TYPE_CHECKING:
     from headrace.broker.archive.partition import PartitionArchive
     from headrace.broker.durability import GroupCommit, Waiter
 
 Wake = Callable[[int], None]
-"""Told how many more bytes can be read."""
+"""Told how many more bytes can be read; 0 if that has to be found out."""
 
 
 class Partition:
@@ -112,16 +112,42 @@ class Partition:
         if self.archive is not None and before <= self.log.high_watermark:
             self.archive.archived.advance_start(before)
         self.log.delete_records(before)
+        self.log.forget_aborted(self.start_offset)
         return self.start_offset
 
     def enforce_retention(self, now_ms: int) -> Retired:
         """Take out of the log what has outlived the retention, or is safe in the archive."""
-        archive = self.archive
-        if archive is None:
-            return self.log.enforce_retention()
-        archive.expire(now_ms)
-        archived = archive.archived
-        return self.log.enforce_retention(None if archived.is_empty else archived.end_offset)
+        archived_to = None
+        if self.archive is not None:
+            self.archive.expire(now_ms)
+            archived = self.archive.archived
+            archived_to = None if archived.is_empty else archived.end_offset
+        retired = self.log.enforce_retention(archived_to)
+        self.log.forget_aborted(self.start_offset)
+        return retired
+
+    def append_marker(self, marker: Marker, waiter: "Waiter") -> int:
+        """End a producer's transaction and return the marker's offset.
+
+        The waiter is told like that of `append`; readers of committed records see what the
+        transaction wrote once `reveal` is called.
+        """
+        offset = self.log.append_marker(marker).base_offset
+        self.bytes_in += MARKER_SIZE
+        self.dirty = True
+        if self.waits_for_sync:
+            self._unannounced += MARKER_SIZE
+            self._commits.request(self, waiter)
+        else:
+            if self._wakes:
+                self._announce(MARKER_SIZE)
+            waiter(None)
+        return offset
+
+    def reveal(self, marker_offset: int) -> None:
+        """Show readers of committed records the end of a transaction."""
+        if self.log.reveal(marker_offset):
+            self._announce(0)
 
     def reconfigure(self, settings: LogSettings) -> None:
         """Behave differently from now on; readers are woken if that shows them more."""

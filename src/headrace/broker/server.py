@@ -80,6 +80,7 @@ class Server:
     async def start(self) -> None:
         """Begin to listen; nothing is left open if that fails."""
         try:
+            await self.core.transactions.recover()
             self._listener = await self._listen()
             self.port = self._listener.sockets[0].getsockname()[1]
             if self.settings.metrics is not None:
@@ -92,6 +93,7 @@ class Server:
         if self.core.archiving is not None:
             self.core.archiving.start()
         self.core.groups.start()
+        self.core.transactions.start()
 
     async def stop(self) -> None:
         """Stop listening, answer who waits, close every connection and the data directory."""
@@ -106,6 +108,7 @@ class Server:
             # Otherwise busy producers would keep the disk busy, and this waiting, for ever.
             connection.end()
         self.core.groups.close()
+        self.core.transactions.close()
         await self.core.commits.drain()
         for connection in tuple(self._connections):
             connection.close()

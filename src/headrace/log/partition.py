@@ -304,6 +304,14 @@ class PartitionLog:
         """
         return self.transactions.aborted(first, end)
 
+    def forget_aborted(self, before: int) -> None:
+        """Forget aborted transactions that end before an offset, where nobody can read any more.
+
+        That is not always the start of the log: an archive may go back further.
+        """
+        with self._lock:
+            self.transactions.prune(before)
+
     def read(
         self,
         offset: int,
@@ -401,7 +409,7 @@ class PartitionLog:
         self.producers.expire(self.transactions.open)
         self.transactions.forget_producers(self.producers.active())
         segments = self._chain.segments
-        settings, limit = self._settings, self.high_watermark
+        settings, limit = self._settings, self.last_stable_offset
         if archived_to is not None:
             settings, limit = settings.local(), min(limit, archived_to)
         count = count_expired(segments, settings, self._clock.now_ms(), limit)
@@ -534,7 +542,6 @@ class PartitionLog:
             with self._lock:
                 self._chain.retire(count)
                 self.start_offset = max(self.start_offset, self._chain.start_offset)
-                self.transactions.prune(self.start_offset)
 
     def _save_start(self) -> bool:
         """Make the log's start durable, from any thread; False if the log was abandoned.

@@ -101,7 +101,6 @@ class _Recoverer:
         end_offset = self._segments[-1].end_offset
         self._producers.truncate(end_offset)
         self._transactions.truncate(end_offset)
-        self._transactions.prune(max(start_offset, self._segments[0].base_offset))
         if not self._clean:
             self._epochs.advance(end_offset)
         return RecoveredLog(

@@ -121,7 +121,7 @@ class Transactions:
         return found
 
     def prune(self, start_offset: int) -> None:
-        """Forget aborted transactions that lie wholly before the log's start."""
+        """Forget aborted transactions that lie wholly before an offset."""
         del self._aborted[: bisect_left(self._aborted, start_offset, key=_last_offset)]
 
     def truncate(self, end_offset: int) -> None:

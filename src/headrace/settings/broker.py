@@ -117,6 +117,13 @@ class BrokerSettings(Section):
         Duration(minimum=1), "7 days", "How long an empty group's offsets are kept."
     )
 
+    transaction_max_timeout_ms: int = setting(
+        Duration(minimum=1), "15 minutes", "Longest transaction timeout a producer may ask for."
+    )
+    transactional_id_expiration_ms: int = setting(
+        Duration(minimum=1), "7 days", "How long an unused transactional id is remembered."
+    )
+
     def __post_init__(self) -> None:
         # A bare super() does not survive slots=True, which builds the class anew.
         Section.__post_init__(self)

@@ -141,25 +141,30 @@ class GroupCoordinator:
         self, committer: Committer, offsets: Mapping[TopicPartition, Committed]
     ) -> dict[TopicPartition, ErrorCode]:
         """Store offsets and say for each what came of it; safe once the journal is flushed."""
-        self._check_open()
-        group = self._groups.get(committer.group_id)
-        if group is None:
-            if committer.generation >= 0:
-                raise group_not_found(committer.group_id)
-            group = self._groups.create_classic(committer.group_id)
+        group = self._committed_to(committer)
         self._admit_commit(group, committer, offsets)
-        longest = self._settings.offset_metadata_max_bytes
-        accepted = {
-            where: committed
-            for where, committed in offsets.items()
-            if len(committed.metadata) <= longest
-        }
+        accepted = self._acceptable(offsets)
         with _refusing_what_the_disk_refuses():
             self._offsets.commit(group.id, accepted)
-        return {
-            where: ErrorCode.none if where in accepted else ErrorCode.offset_metadata_too_large
-            for where in offsets
-        }
+        return _accepted_codes(offsets, accepted)
+
+    def send_offsets(
+        self, committer: Committer, producer_id: int, offsets: Mapping[TopicPartition, Committed]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Keep offsets for a producer's transaction, which they are committed with or not at all.
+
+        Says for each what came of it; safe once the journal is flushed.
+        """
+        group = self._committed_to(committer)
+        self._admit_commit(group, committer, offsets, transactional=True)
+        accepted = self._acceptable(offsets)
+        with _refusing_what_the_disk_refuses():
+            self._offsets.send(group.id, producer_id, accepted)
+        return _accepted_codes(offsets, accepted)
+
+    def pending_offsets(self, group_id: str) -> frozenset[TopicPartition]:
+        """The partitions whose offset an open transaction may be about to change."""
+        return self._offsets.pending(group_id)
 
     def fetch_offsets(
         self, group_id: str, member_id: str | None = None, epoch: int = -1
@@ -235,6 +240,26 @@ class GroupCoordinator:
 
     # Groups
 
+    def _committed_to(self, committer: Committer) -> AnyGroup:
+        """The group that offsets are committed for; whoever has no generation may create it."""
+        self._check_open()
+        group = self._groups.get(committer.group_id)
+        if group is None:
+            if committer.generation >= 0:
+                raise group_not_found(committer.group_id)
+            group = self._groups.create_classic(committer.group_id)
+        return group
+
+    def _acceptable(
+        self, offsets: Mapping[TopicPartition, Committed]
+    ) -> dict[TopicPartition, Committed]:
+        longest = self._settings.offset_metadata_max_bytes
+        return {
+            where: committed
+            for where, committed in offsets.items()
+            if len(committed.metadata) <= longest
+        }
+
     def _check_open(self) -> None:
         if self._closed:
             raise GroupError(
@@ -265,12 +290,18 @@ class GroupCoordinator:
         return group
 
     def _admit_commit(
-        self, group: AnyGroup, committer: Committer, partitions: Iterable[TopicPartition]
+        self,
+        group: AnyGroup,
+        committer: Committer,
+        partitions: Iterable[TopicPartition],
+        *,
+        transactional: bool = False,
     ) -> None:
         if isinstance(group, ConsumerGroup):
-            commits.admit_commit(group, committer, self._identified(partitions))
+            if not (transactional and committer.is_nobody):
+                commits.admit_commit(group, committer, self._identified(partitions))
         else:
-            membership.admit_commit(group, committer)
+            membership.admit_commit(group, committer, transactional=transactional)
 
     def _identified(self, partitions: Iterable[TopicPartition]) -> Iterator[PartitionId]:
         for name, number in partitions:
@@ -285,6 +316,15 @@ def _refusing_what_the_disk_refuses() -> Iterator[None]:
         yield
     except LogError as error:
         raise GroupError(ErrorCode.coordinator_not_available, str(error)) from error
+
+
+def _accepted_codes(
+    offsets: Collection[TopicPartition], accepted: Collection[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    return {
+        where: ErrorCode.none if where in accepted else ErrorCode.offset_metadata_too_large
+        for where in offsets
+    }
 
 
 def _not_empty(group: AnyGroup) -> GroupError:

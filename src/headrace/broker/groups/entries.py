@@ -49,6 +49,23 @@ class OffsetsCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsPending:
+    """A transaction has sent offsets of a group, which count if it is committed."""
+
+    group_id: str
+    producer_id: int
+    offsets: tuple[tuple[TopicPartition, Committed], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEnded:
+    """A producer's transaction was committed or aborted, and with it all offsets it has sent."""
+
+    producer_id: int
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetsRemoved:
     """Offsets of a group have been deleted or have expired."""
 
@@ -88,6 +105,8 @@ class GroupConfigured:
 
 Entry = (
     OffsetsCommitted
+    | OffsetsPending
+    | PendingEnded
     | OffsetsRemoved
     | GroupSettled
     | GroupDeleted
@@ -107,6 +126,11 @@ def encode(entry: Entry) -> bytes:
     match entry:
         case OffsetsCommitted(group_id, offsets):
             fields = ["committed", group_id, [(*where, *what) for where, what in offsets]]
+        case OffsetsPending(group_id, producer_id, offsets):
+            rows = [(*where, *what) for where, what in offsets]
+            fields = ["pending", group_id, producer_id, rows]
+        case PendingEnded(producer_id, commit):
+            fields = ["ended", producer_id, commit]
         case OffsetsRemoved(group_id, partitions):
             fields = ["removed", group_id, [tuple(each) for each in partitions]]
         case GroupSettled(group_id, protocol_type, generation, empty_since_ms):
@@ -125,10 +149,11 @@ def decode(payload: bytes) -> Entry:
     try:
         match orjson.loads(payload):
             case ["committed", group_id, offsets]:
-                return OffsetsCommitted(
-                    group_id,
-                    tuple((TopicPartition(*each[:2]), Committed(*each[2:])) for each in offsets),
-                )
+                return OffsetsCommitted(group_id, _offsets(offsets))
+            case ["pending", group_id, producer_id, offsets]:
+                return OffsetsPending(group_id, producer_id, _offsets(offsets))
+            case ["ended", producer_id, commit]:
+                return PendingEnded(producer_id, commit)
             case ["removed", group_id, partitions]:
                 return OffsetsRemoved(group_id, tuple(TopicPartition(*each) for each in partitions))
             case ["settled", group_id, protocol_type, generation, empty_since_ms]:
@@ -142,6 +167,10 @@ def decode(payload: bytes) -> Entry:
     except (ValueError, TypeError, KeyError) as error:
         raise _unreadable(payload) from error
     raise _unreadable(payload)
+
+
+def _offsets(rows: list[list[Any]]) -> tuple[tuple[TopicPartition, Committed], ...]:
+    return tuple((TopicPartition(*row[:2]), Committed(*row[2:])) for row in rows)
 
 
 def _unreadable(payload: bytes) -> UnreadableEntry:

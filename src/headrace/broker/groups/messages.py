@@ -38,3 +38,8 @@ class Committer:
     """The generation, or the member's epoch in a group of the consumer kind."""
     knows_epochs: bool = True
     """Whether the request is of a version in which members of consumer groups may commit."""
+
+    @property
+    def is_nobody(self) -> bool:
+        """Whether nobody is named; an old client's transaction does not know its member."""
+        return self.generation < 0 and not self.member_id and self.instance_id is None

@@ -13,11 +13,14 @@ from headrace.broker.groups.entries import (
     GroupDeleted,
     GroupSettled,
     OffsetsCommitted,
+    OffsetsPending,
     OffsetsRemoved,
+    PendingEnded,
     TopicPartition,
     decode,
     encode,
 )
+from headrace.broker.groups.pending import PendingOffsets
 from headrace.log import Journal
 
 COMPACTION_FLOOR: Final = 1 << 20
@@ -43,6 +46,7 @@ class OffsetStore:
         self._settled: dict[str, GroupSettled] = {}
         self._consumers: dict[str, ConsumerGroupChanged] = {}
         self._configs: dict[str, Mapping[str, str]] = {}
+        self._pending = PendingOffsets()
         self._compact_size = 0
 
     @classmethod
@@ -56,11 +60,13 @@ class OffsetStore:
 
     def groups(self) -> set[str]:
         """The groups that have offsets, or had members."""
-        return self._offsets.keys() | self._settled.keys() | self._consumers.keys()
+        known = self._offsets.keys() | self._settled.keys() | self._consumers.keys()
+        return known | self._pending.groups()
 
     def topics(self) -> set[str]:
         """The topics that any group has offsets in."""
-        return {each.topic for offsets in self._offsets.values() for each in offsets}
+        committed = {each.topic for offsets in self._offsets.values() for each in offsets}
+        return committed | self._pending.topics()
 
     def history(self, group_id: str) -> GroupSettled | None:
         """How the group's last generation ended up; None if it never had members."""
@@ -83,9 +89,32 @@ class OffsetStore:
         if offsets:
             self._record(OffsetsCommitted(group_id, tuple(offsets.items())))
 
+    def pending(self, group_id: str) -> frozenset[TopicPartition]:
+        """The partitions for which open transactions have sent offsets of a group."""
+        return self._pending.of_group(group_id)
+
+    def send(
+        self, group_id: str, producer_id: int, offsets: Mapping[TopicPartition, Committed]
+    ) -> None:
+        """Keep offsets of a group until the producer's transaction ends, all or none."""
+        if offsets:
+            self._record(OffsetsPending(group_id, producer_id, tuple(offsets.items())))
+
+    def end_pending(self, producer_id: int, *, commit: bool) -> None:
+        """Write down that a producer's transaction has ended; `reveal_pending` lets it show."""
+        self.journal.append(encode(PendingEnded(producer_id, commit)))
+        self._pending.decide(producer_id, commit)
+
+    def reveal_pending(self, producer_id: int, *, commit: bool) -> None:
+        """Put the offsets that a producer's transaction has sent into force, or forget them."""
+        self._apply(PendingEnded(producer_id, commit))
+
     def remove(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
         """Forget offsets of a group; those it does not have are no concern."""
-        known = tuple(each for each in partitions if each in self.fetch(group_id))
+        pending = self._pending.of_group(group_id)
+        known = tuple(
+            each for each in partitions if each in self.fetch(group_id) or each in pending
+        )
         if known:
             self._record(OffsetsRemoved(group_id, known))
 
@@ -106,6 +135,9 @@ class OffsetStore:
         """Forget every group's offsets in a topic, which has been deleted."""
         for group_id, offsets in tuple(self._offsets.items()):
             self.remove(group_id, [each for each in offsets if each.topic == topic])
+        for group_id in self._pending.groups():
+            sent = self._pending.of_group(group_id)
+            self.remove(group_id, [each for each in sent if each.topic == topic])
 
     def compact_if_due(self) -> bool:
         """Rewrite the journal if most of it is history; blocks on the disk while it does.
@@ -125,6 +157,7 @@ class OffsetStore:
         yield from self._consumers.values()
         for group_id, offsets in self._offsets.items():
             yield OffsetsCommitted(group_id, tuple(offsets.items()))
+        yield from self._pending.entries()
 
     def _record(self, entry: Entry) -> None:
         self.journal.append(encode(entry))
@@ -134,8 +167,17 @@ class OffsetStore:
         match entry:
             case OffsetsCommitted(group_id, offsets):
                 self._offsets.setdefault(group_id, {}).update(offsets)
+                # What is committed later counts, whatever becomes of the transaction.
+                self._pending.forget(group_id, dict(offsets))
+            case OffsetsPending():
+                self._pending.add(entry)
+            case PendingEnded(producer_id, commit):
+                for sent in self._pending.end(producer_id):
+                    if commit:
+                        self._offsets.setdefault(sent.group_id, {}).update(sent.offsets)
             case OffsetsRemoved(group_id, partitions):
                 self._forget(group_id, partitions)
+                self._pending.forget(group_id, partitions)
             case GroupSettled(group_id):
                 self._settled[group_id] = entry
                 self._consumers.pop(group_id, None)
@@ -150,6 +192,7 @@ class OffsetStore:
                 self._offsets.pop(group_id, None)
                 self._settled.pop(group_id, None)
                 self._consumers.pop(group_id, None)
+                self._pending.forget(group_id, self._pending.of_group(group_id))
 
     def _forget(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         remaining = self._offsets.get(group_id, {})

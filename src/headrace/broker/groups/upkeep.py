@@ -61,7 +61,11 @@ class Upkeep:
                 group.id,
                 expired_offsets(group, offsets, self._settings.offsets_retention_ms, now_ms),
             )
-            if has_nothing_left(group) and not self._offsets.fetch(group.id):
+            if (
+                has_nothing_left(group)
+                and not self._offsets.fetch(group.id)
+                and not self._offsets.pending(group.id)
+            ):
                 self._groups.remove(group)
 
     def _check_compaction(self) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_BYTES = 55 << 20
 """The largest reply, whatever a client asks for: Apache Kafka's own `fetch.max.bytes`."""
 
+READ_COMMITTED = 1
+"""The isolation level of a reader who wants nothing that may still be aborted, or was."""
+
 FULL_FETCH_EPOCHS = (-1, 0)
 """Session epochs that name every partition; any other refers to a session we never grant."""
 
@@ -73,6 +76,7 @@ class Fetch:
         found = 0
         failed = False
         by_id = self._call.version >= wire.FIRST_TOPIC_IDS
+        committed = request.isolation_level == READ_COMMITTED
         self._watched.clear()
         self._sent.clear()
         topics: list[TopicReply] = []
@@ -94,7 +98,7 @@ class Fetch:
                     continue
                 partition = topic.partitions[index]
                 limit = min(part.partition_max_bytes, max(remaining, 0))
-                reply = _read(partition, part, limit, at_least_one=not found)
+                reply = _read(partition, part, limit, committed, at_least_one=not found)
                 replies.append(reply)
                 self._watched.append(partition)
                 if reply.error is not ErrorCode.none:
@@ -159,18 +163,28 @@ class Fetch:
         self._unwatch()
 
 
-def _read(partition: "Partition", part: Any, limit: int, *, at_least_one: bool) -> PartitionReply:
+def _read(
+    partition: "Partition", part: Any, limit: int, committed: bool, *, at_least_one: bool
+) -> PartitionReply:
     log = partition.log
+    offset = part.fetch_offset
+    stable = log.last_stable_offset
     code = check_epoch(partition, getattr(part, "current_leader_epoch", -1))
     if code is not ErrorCode.none:
         return PartitionReply(part.partition, code)
     try:
-        found = partition.read(part.fetch_offset, limit, at_least_one=at_least_one)
+        up_to = stable if committed else None
+        found = partition.read(offset, limit, at_least_one=at_least_one, up_to=up_to)
     except OffsetOutOfRange:
         code = ErrorCode.offset_out_of_range
     except LogError:
         code = ErrorCode.kafka_storage_error
     else:
-        end = log.high_watermark
-        return PartitionReply(part.partition, code, end, end, partition.start_offset, found)
+        aborted = None
+        if committed:
+            aborted = [each[:2] for each in log.aborted_transactions(offset, stable)]
+        return PartitionReply(
+            *(part.partition, code, log.high_watermark, stable),
+            *(partition.start_offset, found, aborted),
+        )
     return PartitionReply(part.partition, code)

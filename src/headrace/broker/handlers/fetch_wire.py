@@ -5,6 +5,7 @@ here, the ranges themselves are only named.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -25,6 +26,7 @@ _FRAME = struct.Struct(">ii")
 _SESSION = struct.Struct(">hi")
 _PARTITION = struct.Struct(">ihqq")
 _INT64 = struct.Struct(">q")
+_ABORTED = struct.Struct(">qq")
 _NO_REPLICA = _INT32.pack(-1)
 
 
@@ -37,6 +39,8 @@ class PartitionReply(NamedTuple):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: FileRange | None = None
+    aborted: Sequence[tuple[int, int]] | None = None
+    """Producer and first offset of transactions to skip; None where nobody asked for them."""
 
 
 TopicReply = tuple[str | UUID, list[PartitionReply]]
@@ -72,7 +76,7 @@ def write(
             head += _PARTITION.pack(*reply[:4])
             if version >= FIRST_LOG_START:
                 head += _INT64.pack(reply.log_start_offset)
-            head += b"\x01" if flexible else b"\0\0\0\0"
+            head += _aborted(reply.aborted, flexible)
             if version >= FIRST_PREFERRED_REPLICA:
                 head += _NO_REPLICA
             records = reply.records
@@ -93,3 +97,18 @@ def write(
     parts.append(head)  # type: ignore[arg-type]
     _FRAME.pack_into(first, 0, size - 4, correlation_id)
     return [bytes(part) if isinstance(part, bytearray) else part for part in parts]
+
+
+def _aborted(transactions: Sequence[tuple[int, int]] | None, flexible: bool) -> bytes:
+    if not transactions:
+        # Like Apache Kafka: no list at all for readers who take everything.
+        if transactions is None:
+            return b"\0" if flexible else b"\xff\xff\xff\xff"
+        return b"\x01" if flexible else b"\0\0\0\0"
+    count = len(transactions)
+    rows = bytearray(uvarint(count + 1) if flexible else _INT32.pack(count))
+    for transaction in transactions:
+        rows += _ABORTED.pack(*transaction)
+        if flexible:
+            rows += b"\0"
+    return bytes(rows)

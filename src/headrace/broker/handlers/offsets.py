@@ -4,7 +4,7 @@ All handlers are coroutines, for the reason given in `handlers.groups`. Up to ve
 topics go by their names, then by their ids.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -141,15 +141,19 @@ async def _fetch(
         offsets = core.groups.fetch_offsets(
             group.group_id, get(group, "member_id"), get(group, "member_epoch", -1)
         )
+        pending: frozenset[TopicPartition] = frozenset()
         if require_stable:
-            # What must not be seen yet is what could still be taken back. That is what waits for
-            # the disk; when there are transactions, offsets in open ones belong here too.
+            # What must not be seen yet is what could still change or be taken back: offsets that
+            # open transactions have sent, and those that wait for the disk.
+            offsets, pending = dict(offsets), core.groups.pending_offsets(group.group_id)
             await offsets_stored(core)
     except GroupError as error:
         return error.code, _refuse(group, error.code, call)
     if group.topics is None:
-        return ErrorCode.none, tuple(_fetch_every(core, offsets, call))
-    return ErrorCode.none, tuple(_fetch_named(core, asked, offsets, call) for asked in group.topics)
+        return ErrorCode.none, tuple(_fetch_every(core, offsets, pending, call))
+    return ErrorCode.none, tuple(
+        _fetch_named(core, asked, offsets, pending, call) for asked in group.topics
+    )
 
 
 def _refuse(group: Any, code: ErrorCode, call: Call) -> tuple[Any, ...]:
@@ -158,42 +162,66 @@ def _refuse(group: Any, code: ErrorCode, call: Call) -> tuple[Any, ...]:
         return ()
     return tuple(
         _fetched(
-            call, asked.name, None, dict.fromkeys(asked.partition_indexes, NOTHING_COMMITTED), code
+            call,
+            asked.name,
+            None,
+            dict.fromkeys(asked.partition_indexes, NOTHING_COMMITTED),
+            dict.fromkeys(asked.partition_indexes, code),
         )
         for asked in group.topics
     )
 
 
 def _fetch_named(
-    core: "BrokerCore", asked: Any, offsets: Mapping[TopicPartition, Committed], call: Call
+    core: "BrokerCore",
+    asked: Any,
+    offsets: Mapping[TopicPartition, Committed],
+    pending: Container[TopicPartition],
+    call: Call,
 ) -> Any:
     """Offsets in a topic that the client asks for; an id must be known, a name need not."""
     topic = _find(core, asked)
     name = topic.name if topic is not None else get(asked, "name", "")
-    code = ErrorCode.unknown_topic_id if call.version >= 10 and topic is None else ErrorCode.none
-    return _fetched(
-        call,
-        name,
-        get(asked, "topic_id"),
-        {
-            index: offsets.get(TopicPartition(name, index), NOTHING_COMMITTED)
-            for index in asked.partition_indexes
-        },
-        code,
-    )
+    found = {
+        index: offsets.get(TopicPartition(name, index), NOTHING_COMMITTED)
+        for index in asked.partition_indexes
+    }
+    if call.version >= 10 and topic is None:
+        codes = dict.fromkeys(found, ErrorCode.unknown_topic_id)
+    else:
+        codes = _unstable(name, found, pending)
+    return _fetched(call, name, get(asked, "topic_id"), found, codes)
+
+
+def _unstable(
+    name: str, partitions: dict[int, Committed], pending: Container[TopicPartition]
+) -> dict[int, ErrorCode]:
+    """Replace the offsets that are about to change; the codes that say so."""
+    codes = {}
+    for index in partitions:
+        if TopicPartition(name, index) in pending:
+            partitions[index] = NOTHING_COMMITTED
+            codes[index] = ErrorCode.unstable_offset_commit
+    return codes
 
 
 def _fetch_every(
-    core: "BrokerCore", offsets: Mapping[TopicPartition, Committed], call: Call
+    core: "BrokerCore",
+    offsets: Mapping[TopicPartition, Committed],
+    pending: frozenset[TopicPartition],
+    call: Call,
 ) -> Iterator[Any]:
     """Offsets in every topic for which the group has any."""
     by_topic: dict[str, dict[int, Committed]] = {}
     for where, committed in offsets.items():
         by_topic.setdefault(where.topic, {})[where.partition] = committed
+    for where in pending:
+        by_topic.setdefault(where.topic, {})[where.partition] = NOTHING_COMMITTED
     for name, partitions in by_topic.items():
         topic = core.topics.get(name)
         if topic is not None:
-            yield _fetched(call, name, topic.id, partitions)
+            codes = _unstable(name, partitions, pending)
+            yield _fetched(call, name, topic.id, partitions, codes)
 
 
 def _fetched(
@@ -201,7 +229,7 @@ def _fetched(
     name: str,
     topic_id: UUID | None,
     partitions: Mapping[int, Committed],
-    code: ErrorCode = ErrorCode.none,
+    codes: Mapping[int, ErrorCode],
 ) -> Any:
     """One topic of the reply; its classes got new names when the reply got several groups."""
     plural = "s" if call.version >= 8 else ""
@@ -216,7 +244,7 @@ def _fetched(
                 committed_offset=committed.offset,
                 committed_leader_epoch=committed.leader_epoch,
                 metadata=committed.metadata,
-                error_code=code,
+                error_code=codes.get(index, ErrorCode.none),
             )
             for index, committed in partitions.items()
         ),

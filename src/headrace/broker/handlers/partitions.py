@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.protocol import Call, get
 from headrace.log.errors import LogError
-from headrace.records import RecordError
+from headrace.records import RecordError, RecordPosition
 
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
@@ -20,12 +20,16 @@ FIRST_VERSIONS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 NEVER = 2**15
 """A version that is never reached."""
 
+READ_COMMITTED = 1
+"""The isolation level of a reader for whom a partition ends at its last stable offset."""
+
 UNKNOWN = -1
 """An offset, timestamp or epoch that does not exist."""
 
 
 async def list_offsets(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Find the offsets of moments: earliest, latest, or the first record from a time on."""
+    committed = get(request, "isolation_level", 0) == READ_COMMITTED
     topics = []
     for wanted in request.topics:
         results = []
@@ -37,7 +41,7 @@ async def list_offsets(core: "BrokerCore", request: Any, call: Call) -> Any:
             elif part.timestamp < 0 and call.version < FIRST_VERSIONS.get(part.timestamp, NEVER):
                 found = _not_found(ErrorCode.unsupported_version)
             else:
-                found = await _offset_of(core.partition(wanted.name, index), part)
+                found = await _offset_of(core.partition(wanted.name, index), part, committed)
             results.append(call.reply.ListOffsetsPartitionResponse(partition_index=index, **found))
         topics.append(
             call.reply.ListOffsetsTopicResponse(name=wanted.name, partitions=tuple(results))
@@ -49,33 +53,35 @@ def _not_found(code: ErrorCode) -> dict[str, object]:
     return {"error_code": code, "timestamp": UNKNOWN, "offset": UNKNOWN, "leader_epoch": UNKNOWN}
 
 
-async def _offset_of(partition: "Partition | None", part: Any) -> dict[str, object]:
+async def _offset_of(
+    partition: "Partition | None", part: Any, committed: bool
+) -> dict[str, object]:
     code = check_epoch(partition, get(part, "current_leader_epoch", UNKNOWN))
     timestamp, offset = UNKNOWN, UNKNOWN
     if partition is not None and code is ErrorCode.none:
         log = partition.log
+        limit = log.last_stable_offset if committed else log.high_watermark
+        found: RecordPosition | None = None
         try:
             match part.timestamp:
                 case -1:
-                    offset = log.high_watermark
+                    offset = limit
                 case -2:
                     offset = partition.start_offset
                 case -4:
                     offset = log.start_offset
                 case -3:
                     found = await _newest(partition)
-                    if found is not None:
-                        offset, timestamp = found
                 case -5:
                     offset = _last_archived(partition)
                 case -6:
                     offset = _first_pending(partition)
                 case moment:
                     found = await _first_from(partition, moment)
-                    if found is not None:
-                        offset, timestamp = found
         except (LogError, RecordError):
             code = ErrorCode.kafka_storage_error
+        if found is not None and found.offset < limit:
+            offset, timestamp = found
     epoch = partition.log.leader_epoch if partition is not None and offset >= 0 else UNKNOWN
     return {"error_code": code, "timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
 

@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.groups import TopicPartition
 from headrace.broker.guard import ProtocolError
 from headrace.broker.handlers import produce_wire as wire
 from headrace.broker.handlers.produce_route import Route
-from headrace.broker.handlers.produce_wire import PartitionData, PartitionResult, TopicResult
+from headrace.broker.handlers.produce_wire import (
+    PartitionData,
+    PartitionResult,
+    ProduceRequest,
+    TopicResult,
+)
 from headrace.broker.protocol import Call
 from headrace.broker.reply import Pending, Reply
 from headrace.broker.topics import TopicError
+from headrace.broker.transactions import Identity, TransactionError
 from headrace.errors import HeadraceError
 from headrace.log.errors import (
+    InvalidTransactionState,
     LogClosed,
     LogError,
     OutOfOrderSequence,
@@ -35,6 +43,7 @@ from headrace.records import (
 
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
+    from headrace.broker.partition import Partition
     from headrace.broker.topics import Topic
 
 ALL = -1
@@ -43,15 +52,26 @@ ALL = -1
 FIRST_ZSTD = 7
 """Clients of earlier versions cannot read zstd, so they may not write it either (KIP-110)."""
 
+FIRST_IMPLICIT = 12
+"""From this version on a batch itself adds its partition to the transaction (KIP-890)."""
+
 _ERRORS: tuple[tuple[type[HeadraceError], ErrorCode], ...] = (
     (CorruptBatch, ErrorCode.corrupt_message),
     (MalformedBatch, ErrorCode.invalid_record),
     (OutOfOrderSequence, ErrorCode.out_of_order_sequence_number),
     (StaleProducerEpoch, ErrorCode.invalid_producer_epoch),
+    (InvalidTransactionState, ErrorCode.invalid_txn_state),
     (LogClosed, ErrorCode.unknown_topic_or_partition),
     (StorageFull, ErrorCode.kafka_storage_error),
     (StorageFailed, ErrorCode.kafka_storage_error),
 )
+
+
+_TRANSACTION_CODES = {
+    # Both make a client of any version do the right thing: give up, or send the batch again.
+    ErrorCode.producer_fenced: ErrorCode.invalid_producer_epoch,
+    ErrorCode.coordinator_not_available: ErrorCode.not_enough_replicas,
+}
 
 
 class Rejected(HeadraceError):
@@ -135,7 +155,7 @@ def answer(core: "BrokerCore", frame: memoryview, body: int, call: Call) -> Repl
                     raise Rejected(ErrorCode.invalid_required_acks, f"acks={acks} means nothing")
                 if topic is None:
                     raise _unknown(key, call.version)
-                result = _append(core, topic, data, call.version, acks, acknowledgement)
+                result = _append(core, topic, data, call.version, request, acknowledgement)
             except HeadraceError as error:
                 if acks == 0:
                     raise ProtocolError(
@@ -163,6 +183,8 @@ def answer_on(
         return None
     try:
         header, append_time = _admit(core, topic, batch, version, route.acks)
+        if header.is_transactional:
+            return None
         appended = partition.append(batch, header, append_time)
     except HeadraceError as error:
         result = _rejection(core, index, error)
@@ -181,9 +203,10 @@ def _append(
     topic: "Topic",
     data: PartitionData,
     version: int,
-    acks: int,
+    request: ProduceRequest,
     acknowledgement: Acknowledgement,
 ) -> PartitionResult:
+    acks = request.acks
     if not 0 <= data.partition < len(topic.partitions):
         raise Rejected(
             ErrorCode.unknown_topic_or_partition,
@@ -193,6 +216,8 @@ def _append(
         raise Rejected(ErrorCode.invalid_record, "there is no record batch")
     header, append_time = _admit(core, topic, data.records, version, acks)
     partition = topic.partitions[data.partition]
+    if header.is_transactional:
+        _join_transaction(core, request, header, partition, version, acknowledgement)
     waiter = None
     if acks == ALL and partition.waits_for_sync:
         waiter = acknowledgement.await_sync()
@@ -236,13 +261,42 @@ def _admit(
             "(max.message.bytes)",
         )
     validate_batch(batch, header)
-    if header.is_control or header.is_transactional:
-        raise Rejected(ErrorCode.invalid_record, "control and transactional batches are refused")
+    if header.is_control:
+        raise Rejected(ErrorCode.invalid_record, "control batches are written by brokers only")
     if version < FIRST_ZSTD and header.codec == Codec.ZSTD:
         raise Rejected(
             ErrorCode.unsupported_compression_type, "zstd needs produce version 7 or newer"
         )
     return header, topic.check_time(header.max_timestamp, core.clock)
+
+
+def _join_transaction(
+    core: "BrokerCore",
+    request: ProduceRequest,
+    header: BatchHeader,
+    partition: "Partition",
+    version: int,
+    acknowledgement: Acknowledgement,
+) -> None:
+    """Refuse a transactional batch unless its partition is part of the producer's transaction.
+
+    New clients leave it to the batch to add the partition (KIP-890).
+    """
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        raise Rejected(
+            ErrorCode.transactional_id_authorization_failed,
+            "a transactional batch needs a request with a transactional id",
+        )
+    identity = Identity(header.producer_id, header.producer_epoch)
+    where = TopicPartition(partition.topic, partition.index)
+    if version < FIRST_IMPLICIT:
+        core.transactions.check_partition(transactional_id, identity, where)
+        return
+    partition.log.producers.check_first(header)
+    changed = core.transactions.add_partitions(transactional_id, identity, (where,))
+    if changed and request.acks == ALL:
+        core.secure(core.transaction_store.journal, acknowledgement.await_sync())
 
 
 def _rejection(core: "BrokerCore", partition: int, error: HeadraceError) -> PartitionResult:
@@ -254,6 +308,8 @@ def error_code(error: HeadraceError) -> ErrorCode:
     """The protocol's code for an error that the records, the log or this module raised."""
     if isinstance(error, (Rejected, TopicError)):
         return error.code
+    if isinstance(error, TransactionError):
+        return _TRANSACTION_CODES.get(error.code, error.code)
     for kind, code in _ERRORS:
         if isinstance(error, kind):
             return code

@@ -1,4 +1,4 @@
-"""DescribeProducers: the idempotent producers that a partition remembers."""
+"""DescribeProducers: the producers that a partition remembers, and their open transactions."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
 
 NO_TRANSACTION = -1
-"""In place of a coordinator's epoch and of a transaction's first offset."""
+"""In place of the first offset of a transaction."""
 
 
 def describe_producers(core: "BrokerCore", request: Any, call: Call) -> Any:
@@ -37,6 +37,7 @@ def _partition(core: "BrokerCore", name: str, index: int, call: Call) -> Any:
             error_message="This server does not host this topic-partition.",
             active_producers=(),
         )
+    transactions = partition.log.transactions
     return call.reply.PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.none,
@@ -47,8 +48,8 @@ def _partition(core: "BrokerCore", name: str, index: int, call: Call) -> Any:
                 producer_epoch=state.epoch,
                 last_sequence=state.last_sequence,
                 last_timestamp=state.last_seen_ms,
-                coordinator_epoch=NO_TRANSACTION,
-                current_txn_start_offset=NO_TRANSACTION,
+                coordinator_epoch=transactions.coordinator_epoch(producer_id),
+                current_txn_start_offset=transactions.open.get(producer_id, NO_TRANSACTION),
             )
             for producer_id, state in partition.log.producers.active().items()
         ),

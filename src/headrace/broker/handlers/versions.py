@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs there are, and in which versions."""
+"""ApiVersions: which APIs and features there are, and in which versions."""
 
 from typing import TYPE_CHECKING, Any
 

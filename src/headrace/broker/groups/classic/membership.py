@@ -67,14 +67,17 @@ def leave(group: ClassicGroup, departures: Sequence[Departure]) -> list[Departed
     return departed
 
 
-def admit_commit(group: ClassicGroup, committer: Committer) -> None:
+def admit_commit(group: ClassicGroup, committer: Committer, *, transactional: bool = False) -> None:
     """Check that offsets may be committed; a member that commits is alive.
 
-    Whoever has no generation may commit while the group has no members.
+    Whoever has no generation may commit while the group has no members. A transaction may commit
+    on nobody's behalf at any time: a producer of an old version does not know its member.
     """
     if committer.generation < 0 and group.state is GroupState.EMPTY:
         return
-    if committer.generation < 0 and not committer.member_id and committer.instance_id is None:
+    if committer.is_nobody:
+        if transactional:
+            return
         raise GroupError(
             ErrorCode.unknown_member_id,
             f"group {group.id!r} has members, and only they may commit its offsets; stop them "
@@ -83,7 +86,7 @@ def admit_commit(group: ClassicGroup, committer: Committer) -> None:
     member = group.roster.identify(committer.member_id, committer.instance_id)
     if committer.generation != group.generation:
         raise illegal_generation(group.id, committer.generation, group.generation)
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE and not transactional:
         # Its assignment is not known yet, so it can have nothing to commit for this generation.
         raise rebalance_in_progress(group.id)
     group.hear_from(member)
