@@ -4,7 +4,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-WEEK_MS: Final = 7 * 24 * 60 * 60 * 1000
+DAY_MS: Final = 24 * 60 * 60 * 1000
+"""Kafka's default for how long tombstones stay."""
+
+WEEK_MS: Final = 7 * DAY_MS
 """Kafka's default for both the age of a segment and the retention of records."""
 
 MAX_SEGMENT_BYTES: Final = (1 << 31) - 1
@@ -22,6 +25,23 @@ class Flush(StrEnum):
 
     OS = "os"
     """When the operating system likes; a crash of the process alone still costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPolicy:
+    """When a log is compacted that keeps the latest value of each key."""
+
+    min_dirty_ratio: float = 0.5
+    """How much of the log must be uncompacted before it is worth the effort."""
+
+    min_lag_ms: int = 0
+    """How long every record stays, whatever comes after it."""
+
+    max_lag_ms: int = (1 << 63) - 1
+    """After how long a record is compacted, however little there is to gain."""
+
+    delete_retention_ms: int = DAY_MS
+    """How long a tombstone stays once it has done its work, so that readers get to see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +74,9 @@ class LogSettings:
 
     delete: bool = True
     """Whether retention applies; false for topics that are only compacted."""
+
+    compaction: CompactionPolicy | None = None
+    """When only the latest value of each key is kept; None where everything is."""
 
     def local(self) -> "LogSettings":
         """The same, with the retention of archived segments' local copies in place of the whole."""

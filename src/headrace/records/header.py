@@ -37,6 +37,12 @@ TRANSACTIONAL: Final = 1 << 4
 CONTROL: Final = 1 << 5
 """Attribute bit: the batch holds a transaction marker instead of records."""
 
+DELETE_HORIZON: Final = 1 << 6
+"""Attribute bit: compaction has put the time at which tombstones go in place of the base timestamp.
+
+The timestamps of the records count from there, so whoever only reads need not know (KIP-534).
+"""
+
 LAYOUT: Final = struct.Struct(">qiibIhiqqqhii")
 """The fields of `BatchHeader` as they are stored."""
 
@@ -85,6 +91,11 @@ class BatchHeader(NamedTuple):
     def has_append_time(self) -> bool:
         """Whether every record's timestamp is `max_timestamp`, set by the broker."""
         return self.attributes & APPEND_TIME != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether `base_timestamp` is the time from which on compaction removes tombstones."""
+        return self.attributes & DELETE_HORIZON != 0
 
     @property
     def is_transactional(self) -> bool:

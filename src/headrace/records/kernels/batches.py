@@ -56,7 +56,8 @@ _MAX_OFFSET: Final = int(np.iinfo(np.int64).max)
 
 
 @compiled
-def _int32_at(data: Bytes, position: int) -> int:
+def int32_at(data: Bytes, position: int) -> int:
+    """The signed number in the four bytes at `position`."""
     value = np.uint32(0)
     for index in range(4):
         value = np.uint32(value << np.uint32(8)) | np.uint32(data[position + index])
@@ -64,7 +65,8 @@ def _int32_at(data: Bytes, position: int) -> int:
 
 
 @compiled
-def _int64_at(data: Bytes, position: int) -> int:
+def int64_at(data: Bytes, position: int) -> int:
+    """The signed number in the eight bytes at `position`."""
     value = np.uint64(0)
     for index in range(8):
         value = np.uint64(value << np.uint64(8)) | np.uint64(data[position + index])
@@ -80,7 +82,7 @@ def count_batches(data: Bytes) -> tuple[int, int]:
     position = 0
     count = 0
     while len(data) - position >= HEADER_SIZE:
-        length = _int32_at(data, position + _LENGTH_AT)
+        length = int32_at(data, position + _LENGTH_AT)
         if (
             data[position + MAGIC_AT] != MAGIC
             or length < HEADER_SIZE - LENGTH_END
@@ -104,12 +106,12 @@ def describe_batches(
     position = 0
     found = 0
     for _ in range(len(batches)):
-        end = position + LENGTH_END + _int32_at(data, position + _LENGTH_AT)
+        end = position + LENGTH_END + int32_at(data, position + _LENGTH_AT)
         attributes = data[position + _ATTRIBUTES_LOW_BYTE_AT]
         codec = attributes & CODEC_MASK
-        base_offset = _int64_at(data, position)
-        last_offset_delta = _int32_at(data, position + _LAST_OFFSET_DELTA_AT)
-        record_count = _int32_at(data, position + _RECORD_COUNT_AT)
+        base_offset = int64_at(data, position)
+        last_offset_delta = int32_at(data, position + _LAST_OFFSET_DELTA_AT)
+        record_count = int32_at(data, position + _RECORD_COUNT_AT)
         if codec > _LAST_CODEC:
             return found, position, UNKNOWN_CODEC
         if (
@@ -132,10 +134,10 @@ def describe_batches(
             batch[CODEC] = codec
             batch[BASE_OFFSET] = base_offset
             batch[LAST_OFFSET_DELTA] = last_offset_delta
-            batch[BASE_TIMESTAMP] = _int64_at(data, position + _BASE_TIMESTAMP_AT)
+            batch[BASE_TIMESTAMP] = int64_at(data, position + _BASE_TIMESTAMP_AT)
             batch[APPEND_TIMESTAMP] = NOT_APPEND_TIME
             if attributes & APPEND_TIME:
-                batch[APPEND_TIMESTAMP] = _int64_at(data, position + _MAX_TIMESTAMP_AT)
+                batch[APPEND_TIMESTAMP] = int64_at(data, position + _MAX_TIMESTAMP_AT)
             batch[RECORD_COUNT] = record_count
             found += 1
         position = end

@@ -6,9 +6,11 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+UInt64s: TypeAlias = npt.NDArray[np.uint64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -62,3 +64,38 @@ copy_bytes = cast("Callable[[Bytes, int, Bytes, int, int], None]", intrinsic(_ge
 Slices would say the same, but their bookkeeping costs more than the short copies that records are
 made of: this way the kernels are more than twice as fast.
 """
+
+
+def _generate_load(_context: Any, source: Any, start: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, start = arguments
+        origin = context.make_array(signature.args[0])(context, builder, source).data
+        wide = context.get_value_type(types.uint64).as_pointer()
+        pointer = builder.bitcast(builder.gep(origin, [start]), wide)
+        return builder.load(pointer, align=1)
+
+    return types.uint64(source, types.intp), generate
+
+
+load_word = cast("Callable[[Bytes, int], np.uint64]", intrinsic(_generate_load))
+"""The eight bytes from `source[start]` on, which must be there, in the machine's own order."""
+
+
+def _generate_prefetch(_context: Any, source: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, at = arguments
+        origin = context.make_array(signature.args[0])(context, builder, source).data
+        byte = context.get_value_type(types.uint8).as_pointer()
+        pointer = builder.bitcast(builder.gep(origin, [at]), byte)
+        number = context.get_value_type(types.int32)
+        name = "llvm.prefetch.p0i8"
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+        builder.call(function, [pointer, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp), generate
+
+
+prefetch = cast("Callable[[npt.NDArray[Any], int], None]", intrinsic(_generate_prefetch))
+"""Bring the element `source[at]` close to the processor, while it has something else to do."""

@@ -30,7 +30,8 @@ class HeaderLists(NamedTuple):
 
 
 @compiled
-def _varint_size(number: int) -> int:
+def varint_size(number: int) -> int:
+    """How many bytes a zigzag number takes."""
     zigzag = np.uint64((number << 1) ^ (number >> 63))
     size = 1
     while zigzag >= np.uint64(0x80):
@@ -40,7 +41,8 @@ def _varint_size(number: int) -> int:
 
 
 @compiled
-def _write_varint(target: Bytes, position: int, number: int) -> int:
+def write_varint(target: Bytes, position: int, number: int) -> int:
+    """Write a zigzag number, and return where it ends."""
     zigzag = np.uint64((number << 1) ^ (number >> 63))
     while zigzag >= np.uint64(0x80):
         target[position] = np.uint8(zigzag & np.uint64(0x7F)) | np.uint8(0x80)
@@ -52,13 +54,13 @@ def _write_varint(target: Bytes, position: int, number: int) -> int:
 
 @compiled
 def _string_size(length: int) -> int:
-    return _varint_size(length) + max(length, 0)
+    return varint_size(length) + max(length, 0)
 
 
 @compiled
 def _write_string(target: Bytes, position: int, strings: Strings, index: int) -> int:
     length = strings.lengths[index]
-    position = _write_varint(target, position, length)
+    position = write_varint(target, position, length)
     if length > 0:
         copy_bytes(strings.data, strings.starts[index], target, position, length)
         position += length
@@ -75,7 +77,7 @@ def measure_records(keys: Strings, values: Strings, headers: HeaderLists, sizes:
     for row in range(len(sizes)):
         count = headers.counts[row]
         attributes_size = 1
-        size = attributes_size + _varint_size(count)
+        size = attributes_size + varint_size(count)
         size += _string_size(keys.lengths[row]) + _string_size(values.lengths[row])
         for header in range(headers.starts[row], headers.starts[row] + count):
             name_length = headers.names.lengths[header]
@@ -105,9 +107,9 @@ def plan_batches(
     position = 0
     batch_start = 0
     for row in range(len(sizes)):
-        size = sizes[row] + _varint_size(timestamps[row] - timestamps[first])
-        size += _varint_size(row - first)
-        size += _varint_size(size)
+        size = sizes[row] + varint_size(timestamps[row] - timestamps[first])
+        size += varint_size(row - first)
+        size += varint_size(size)
         full = row - first == max_records or position + size - batch_start > max_bytes
         if batch < 0 or (full and row > first):
             if batch >= 0:
@@ -117,8 +119,8 @@ def plan_batches(
             firsts[batch] = row
             batch_start = position
             position += HEADER_SIZE
-            size = sizes[row] + _varint_size(0) + _varint_size(0)
-            size += _varint_size(size)
+            size = sizes[row] + varint_size(0) + varint_size(0)
+            size += varint_size(size)
         position += size
     if batch >= 0:
         ends[batch] = position
@@ -144,16 +146,16 @@ def write_records(
         for row in range(first, following):
             timestamp_delta = timestamps[row] - timestamps[first]
             offset_delta = row - first
-            size = sizes[row] + _varint_size(timestamp_delta) + _varint_size(offset_delta)
-            position = _write_varint(target, position, size)
+            size = sizes[row] + varint_size(timestamp_delta) + varint_size(offset_delta)
+            position = write_varint(target, position, size)
             attributes = 0
             target[position] = attributes
-            position = _write_varint(target, position + 1, timestamp_delta)
-            position = _write_varint(target, position, offset_delta)
+            position = write_varint(target, position + 1, timestamp_delta)
+            position = write_varint(target, position, offset_delta)
             position = _write_string(target, position, keys, row)
             position = _write_string(target, position, values, row)
             count = headers.counts[row]
-            position = _write_varint(target, position, count)
+            position = write_varint(target, position, count)
             for header in range(headers.starts[row], headers.starts[row] + count):
                 position = _write_string(target, position, headers.names, header)
                 position = _write_string(target, position, headers.values, header)
