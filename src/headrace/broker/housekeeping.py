@@ -1,10 +1,11 @@
-"""What a broker does by the clock: syncing at intervals, checkpoints, retention, idle clients."""
+"""What a broker does by the clock: syncs, checkpoints, retention, compaction, idle clients."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from headrace.broker.cleaning import Cleaner
 from headrace.broker.core import BrokerCore
 from headrace.broker.partition import Partition
 from headrace.log import Flush
@@ -28,6 +29,7 @@ class Housekeeping:
     def __init__(self, core: BrokerCore, server: "Server") -> None:
         self._core = core
         self._server = server
+        self._cleaner = Cleaner(core)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -38,11 +40,13 @@ class Housekeeping:
             (self._checkpoint, CHECKPOINT_SECONDS),
             (self._retain, settings.retention_check_ms / 1000),
             (self._sweep, SWEEP_SECONDS),
+            (self._cleaner.check, settings.compaction_check_ms / 1000),
         ):
             self._tasks.append(asyncio.ensure_future(_repeat(chore, seconds)))
 
     async def stop(self) -> None:
         """Stop all chores and wait until they have."""
+        self._cleaner.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

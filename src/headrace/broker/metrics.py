@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,10 +10,28 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
 
 
+@dataclass(slots=True)
+class CompactionMetrics:
+    """What compaction has done since the broker started, and what it has before it."""
+
+    runs: int = 0
+    failures: int = 0
+    records_read: int = 0
+    records_removed: int = 0
+    keyless_records: int = 0
+    bytes_read: int = 0
+    bytes_removed: int = 0
+    seconds: float = 0.0
+    last_run_ms: int = 0
+    uncleanable: int = 0
+    dirty_ratios: dict[tuple[str, int], float] = field(default_factory=dict)
+
+
 class Metrics:
     """Counters that have no better home; partitions count their own traffic."""
 
     __slots__ = (
+        "compaction",
         "connections",
         "connections_total",
         "refused_connections",
@@ -23,6 +42,7 @@ class Metrics:
     )
 
     def __init__(self) -> None:
+        self.compaction = CompactionMetrics()
         self.requests: Counter[int] = Counter()
         self.connections = 0
         self.connections_total = 0
@@ -76,6 +96,7 @@ def _lines(core: "BrokerCore") -> Iterator[str]:
     yield "# TYPE headrace_requests_total counter"
     for key, count in sorted(metrics.requests.items()):
         yield f'headrace_requests_total{{api="{APIS[key].name}"}} {count}'
+    yield from _compaction_families(metrics.compaction)
     yield from _partition_families(core)
     yield from _overtaken_family(core)
 
@@ -126,6 +147,48 @@ def _archive_families(core: "BrokerCore") -> Iterator[str]:
         yield from _family(name, kind, text, value)
 
 
+def _compaction_families(done: CompactionMetrics) -> Iterator[str]:
+    families: tuple[tuple[str, str, str, float], ...] = (
+        ("compaction_runs_total", "counter", "Rounds of compaction.", done.runs),
+        ("compaction_failures_total", "counter", "Rounds that failed.", done.failures),
+        ("compaction_read_records_total", "counter", "Records looked at.", done.records_read),
+        (
+            "compaction_removed_records_total",
+            "counter",
+            "Records removed, those without key included.",
+            done.records_removed,
+        ),
+        (
+            "compaction_keyless_records_total",
+            "counter",
+            "Records removed because they had no key.",
+            done.keyless_records,
+        ),
+        ("compaction_read_bytes_total", "counter", "Bytes looked at.", done.bytes_read),
+        ("compaction_removed_bytes_total", "counter", "Bytes removed.", done.bytes_removed),
+        ("compaction_seconds_total", "counter", "Time spent compacting.", done.seconds),
+        (
+            "compaction_last_run_timestamp_seconds",
+            "gauge",
+            "When the last round ended; 0 before the first.",
+            done.last_run_ms / 1000,
+        ),
+        (
+            "compaction_uncleanable_partitions",
+            "gauge",
+            "Partitions that are not compacted because a batch is damaged.",
+            done.uncleanable,
+        ),
+    )
+    for name, kind, text, value in families:
+        yield from _family(name, kind, text, value)
+    yield "# HELP headrace_compaction_dirty_ratio Share of a log that is not compacted yet."
+    yield "# TYPE headrace_compaction_dirty_ratio gauge"
+    for (topic, partition), ratio in sorted(done.dirty_ratios.items()):
+        labels = f'topic="{topic}",partition="{partition}"'
+        yield f"headrace_compaction_dirty_ratio{{{labels}}} {ratio:.3f}"
+
+
 def _partition_families(core: "BrokerCore") -> Iterator[str]:
     partitions = [partition for topic in core.topics for partition in topic.partitions]
     families: tuple[tuple[str, str, str, Callable[[Partition], int]], ...] = (
@@ -160,7 +223,7 @@ def _escaped(label: str) -> str:
     return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def _family(name: str, kind: str, text: str, value: int) -> Iterator[str]:
+def _family(name: str, kind: str, text: str, value: float) -> Iterator[str]:
     yield f"# HELP headrace_{name} {text}"
     yield f"# TYPE headrace_{name} {kind}"
     yield f"headrace_{name} {value}"

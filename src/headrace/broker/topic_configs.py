@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from headrace.errors import HeadraceError
-from headrace.log import Flush, LogSettings
+from headrace.log import CompactionPolicy, Flush, LogSettings
 from headrace.settings import BrokerSettings
 
 HOUR_MS = 3_600_000
@@ -336,16 +336,29 @@ def effective(configs: Mapping[str, str], settings: BrokerSettings) -> dict[str,
 
 def log_settings(values: Mapping[str, str]) -> LogSettings:
     """How the log of a topic with these effective values behaves."""
+    policies = {policy.strip() for policy in values["cleanup.policy"].split(",")}
+    segment_ms = int(values["segment.ms"])
+    compaction = None
+    if "compact" in policies:
+        compaction = CompactionPolicy(
+            min_dirty_ratio=float(values["min.cleanable.dirty.ratio"]),
+            min_lag_ms=int(values["min.compaction.lag.ms"]),
+            max_lag_ms=int(values["max.compaction.lag.ms"]),
+            delete_retention_ms=int(values["delete.retention.ms"]),
+        )
+        # What is in the active segment cannot be compacted, however long it waits there.
+        segment_ms = min(segment_ms, compaction.max_lag_ms)
     return LogSettings(
         segment_bytes=int(values["segment.bytes"]),
-        segment_ms=int(values["segment.ms"]),
+        segment_ms=segment_ms,
         retention_bytes=int(values["retention.bytes"]),
         retention_ms=int(values["retention.ms"]),
         local_retention_bytes=_local(values, "retention.bytes"),
         local_retention_ms=_local(values, "retention.ms"),
         index_interval_bytes=int(values["index.interval.bytes"]),
         flush=Flush(values["flush"]),
-        delete="delete" in values["cleanup.policy"],
+        delete="delete" in policies,
+        compaction=compaction,
     )
 
 

@@ -3,10 +3,11 @@
 To follow a record in: `partition` (append) to `segment` and `index`; on its way to the disk,
 `durability` and `checkpoint`; on its way out, `partition` (read) to `segment` and `slices`, or by
 time through `lookup`. What happens after a crash is in `recovery`; what makes room is in
-`retention` and `removal`; how sealed segments are replaced by rewritten ones, in `rewriting` and
-`manifest`. `directory` and `journal` hold what a broker keeps besides records.
-`archive` is for segments that are kept elsewhere.
-`framing` is the format of all files that are not segments, and `disk` the only door to any file.
+`retention` and `removal`. How sealed segments are replaced by rewritten ones is in `rewriting` and
+`manifest`, and how compaction rewrites them in `compaction` and `compaction_round`; `archive` is
+for segments that are kept elsewhere. `directory` and `journal` hold what a broker keeps besides
+records. `framing` is the format of all files that are not segments, and `disk` the only door to any
+file.
 """
 
 from headrace.log.directory import DataDirectory, PartitionDirectory
@@ -18,12 +19,13 @@ from headrace.log.recovery_report import Recovery
 from headrace.log.removal import DoomedDirectory, Retired
 from headrace.log.rewriting import RewrittenSegment, SegmentSwap
 from headrace.log.segment import Segment
-from headrace.log.settings import Flush, LogSettings
+from headrace.log.settings import CompactionPolicy, Flush, LogSettings
 from headrace.log.slices import LogSlice
 
 __all__ = [
     "SYSTEM_DISK",
     "Append",
+    "CompactionPolicy",
     "DataDirectory",
     "Disk",
     "DoomedDirectory",

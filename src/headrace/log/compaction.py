@@ -101,12 +101,12 @@ def assess(
 
 
 def _is_overdue(segment: Segment, max_lag_ms: int, now_ms: int) -> bool:
-    if segment.created_ms > now_ms - max_lag_ms and segment.max_timestamp > now_ms - max_lag_ms:
-        # Unless its first record is older than the segment itself, which only a look can tell.
-        handle, _ = segment.opened()
-        _, first = next(iter(headers(handle, 0, segment.size)))
-        return not first.has_delete_horizon and 0 <= first.base_timestamp <= now_ms - max_lag_ms
-    return True
+    latest = now_ms - max_lag_ms
+    if latest < 0:
+        return False
+    handle, _ = segment.opened()
+    _, first = next(headers(handle, 0, segment.size))
+    return segment.created_ms <= latest or 0 <= first.max_timestamp <= latest
 
 
 def read_progress(disk: Disk, directory: Path) -> int:

@@ -124,8 +124,8 @@ class Round:
             raise
 
     def _finish(self, output: RewrittenOutput) -> Iterator[Report]:
-        self._bytes_kept += output.size
         yield from output.finish()
+        self._bytes_kept += output.size
 
     def _pieces(self, segment: SourceSegment) -> Iterator[tuple[int, "Piece"]]:
         """Read a segment, some whole batches at a time, each time with their place in the file."""

@@ -66,6 +66,15 @@ class BrokerSettings(Section):
     retention_check_ms: int = setting(
         Duration(minimum=1), "5 minutes", "Time between rounds of housekeeping."
     )
+    compaction_check_ms: int = setting(
+        Duration(minimum=1), "15s", "Time between looks for topics to compact."
+    )
+    compaction_memory: int = setting(
+        Size(minimum=1 << 20), "128 MiB", "Memory for the keys of the topic being compacted."
+    )
+    compaction_rate: int = setting(
+        Size(unlimited=True), -1, "Bytes a second that compaction moves at most; -1: no limit."
+    )
 
     archive: str | None = setting(
         Maybe(Text()), None, "Where archived segments go: a directory, or a URL of a store."
