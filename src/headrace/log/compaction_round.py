@@ -133,17 +133,19 @@ class Round:
 
         handle = FileHandle.open(self._disk, self._path(segment))
         position = 0
+        offset = segment.base_offset
         wanted = PIECE_BYTES
         while position < segment.size:
             data = handle.read(min(wanted, segment.size - position), position)
             with _located(handle.path, position):
-                piece = read_piece(data)
+                piece = read_piece(data, offset, segment.end_offset)
             if not piece.size:
                 wanted = _size_of_first(data, handle.path, position, segment.size)
                 continue
             self._throttle.take(piece.size)
             yield position, piece
             position += piece.size
+            offset = piece.end_offset
             wanted = PIECE_BYTES
 
     def _path(self, segment: SourceSegment) -> Path:

@@ -29,6 +29,11 @@ class Piece:
         self.stored = read_only(view, np.uint8)
         self.expanded = self._expand()
 
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last batch."""
+        return int(self.batches[-1, stored.LAST_OFFSET]) + 1
+
     def verify(self, rows: Iterable[int]) -> None:
         """Raise `CorruptBatch` unless the checksums of these batches match."""
         for position in self.batches[list(rows), stored.POSITION].tolist():
@@ -62,11 +67,11 @@ class Piece:
         return read_only(b"".join(parts), np.uint8)
 
 
-def read_piece(data: Readable) -> Piece:
+def read_piece(data: Readable, first_offset: int, end_offset: int) -> Piece:
     """Take the whole batches at the beginning of `data`, which must not change meanwhile.
 
     The first of them may be cut off: then the piece's size is 0, and more bytes are needed. Raises
-    `MalformedBatch` if the bytes are not record batches.
+    `MalformedBatch` if the bytes are not record batches with rising offsets in that range.
     """
     view = memoryview(data).cast("B")
     array = read_only(view, np.uint8)
@@ -75,7 +80,7 @@ def read_piece(data: Readable) -> Piece:
         header = read_header(view, size)
         require_whole(header, size, max(len(view), size + LENGTH_END + header.length))
     batches = np.empty((count, stored.STORED_COLUMNS), np.int64)
-    row, problem = stored.list_batches(array, batches)
+    row, problem = stored.list_batches(array, first_offset, end_offset, batches)
     if problem:
         position = int(batches[row - 1, stored.END]) if row else 0
         offset = read_header(view, position).base_offset

@@ -76,10 +76,13 @@ class Producers(NamedTuple):
 
 
 @compiled
-def list_batches(data: Bytes, batches: Int64s) -> tuple[int, int]:
+def list_batches(
+    data: Bytes, first_offset: int, end_offset: int, batches: Int64s
+) -> tuple[int, int]:
     """Fill a row for each of the whole batches that `count_batches` found.
 
-    Returns the index of the first row that is wrong, and what is wrong there.
+    Their offsets must rise from `first_offset` on, and end by `end_offset`: no checksum covers
+    them. Returns the index of the first row that is wrong, and what is wrong there.
     """
     position = 0
     for index in range(len(batches)):
@@ -91,8 +94,13 @@ def list_batches(data: Bytes, batches: Int64s) -> tuple[int, int]:
         record_count = int32_at(data, position + _RECORD_COUNT_AT)
         if attributes & CODEC_MASK > _LAST_CODEC:
             return index, UNKNOWN_CODEC
-        if base_offset < 0 or last_offset_delta < 0:
+        if (
+            base_offset < first_offset
+            or last_offset_delta < 0
+            or base_offset >= end_offset - last_offset_delta
+        ):
             return index, IMPOSSIBLE_OFFSET
+        first_offset = base_offset + last_offset_delta + 1
         if record_count < 0 or record_count > last_offset_delta + 1:
             return index, IMPOSSIBLE_COUNT
         batch[POSITION] = position
