@@ -1,13 +1,11 @@
 """Compaction as a broker runs it, but in one thread and on a simulated disk."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from headrace.log import CompactionPolicy, PartitionLog, RewrittenSegment
 from headrace.log.compaction import (
-    AbortedTransaction,
     ActiveProducer,
     assess,
     read_progress,
@@ -47,8 +45,6 @@ def compact(
     policy: CompactionPolicy | None = None,
     memory: int = 1 << 20,
     segment_bytes: int | None = None,
-    aborted: Sequence[AbortedTransaction] = (),
-    stable_end: int | None = None,
 ) -> RoundEnd | None:
     """Run one round over everything that may be compacted, and swap its files in."""
     policy = policy or CompactionPolicy()
@@ -56,7 +52,7 @@ def compact(
         log.sealed_segments(),
         policy,
         first_dirty=read_progress(disk, DIRECTORY),
-        stable_end=log.high_watermark if stable_end is None else stable_end,
+        stable_end=log.last_stable_offset,
         now_ms=now_ms,
     )
     if not cleanable.dirty_bytes:
@@ -74,7 +70,7 @@ def compact(
         segment_bytes=segment_bytes or log.settings.segment_bytes,
         memory=memory,
         bytes_per_second=0,
-        aborted=aborted,
+        aborted=log.aborted_transactions(0, log.last_stable_offset),
         producers=[
             ActiveProducer(
                 producer_id, state.batches[-1].last_offset if state.batches else -1, state.epoch

@@ -3,18 +3,16 @@
 import pytest
 
 from headrace.log import CompactionPolicy, LogSettings, PartitionLog
-from headrace.log.compaction import AbortedTransaction, assess, read_progress, write_progress
+from headrace.log.compaction import assess, read_progress, write_progress
 from headrace.log.compaction_round import Throttle
 from headrace.log.errors import CorruptFile, StorageFull
-from headrace.records import Codec, Record, build_batch, iterate_headers, read_header
+from headrace.records import Codec, Marker, Record, build_batch, iterate_headers, read_header
 from tests.log.batches import DIRECTORY, NOW, new_disk, open_log, read_bytes
 from tests.log.compacting import compact, read_records
 from tests.log.simulated_disk import SimulatedDisk
 
 SETTINGS = LogSettings(segment_bytes=400, index_interval_bytes=100)
 SOON = CompactionPolicy(delete_retention_ms=1000)
-ABORT = b"\0\0\0\0"
-COMMIT = b"\0\0\0\1"
 
 
 @pytest.fixture
@@ -50,19 +48,11 @@ def put(
     return appended.base_offset
 
 
-def end_transaction(log: PartitionLog, producer_id: int, kind: bytes) -> int:
-    """Append a marker."""
-    marker = build_batch(
-        [Record(kind, b"\0" * 6)],
-        timestamp=NOW,
-        producer_id=producer_id,
-        producer_epoch=0,
-        transactional=True,
-        control=True,
-    )
-    appended = log.append(marker, read_header(marker))
+def end_transaction(log: PartitionLog, producer_id: int, *, commit: bool) -> None:
+    """End a transaction as a broker does."""
+    marker = log.append_marker(Marker(producer_id, 0, 0, commit))
     log.advance(log.flush())
-    return appended.base_offset
+    log.reveal(marker.base_offset)
 
 
 def seal(log: PartitionLog) -> None:
@@ -172,12 +162,12 @@ def test_records_without_key_go_and_are_counted(disk: SimulatedDisk, log: Partit
 
 def test_aborted_records_go_and_do_not_supersede(disk: SimulatedDisk, log: PartitionLog) -> None:
     put(log, (b"a", b"good"), (b"b", b"good"))
-    first = put(log, (b"a", b"bad"), producer_id=7, sequence=0, transactional=True)
-    last = end_transaction(log, 7, ABORT)
+    put(log, (b"a", b"bad"), producer_id=7, sequence=0, transactional=True)
+    end_transaction(log, 7, commit=False)
     put(log, (b"b", b"better"), producer_id=7, sequence=1, transactional=True)
-    end_transaction(log, 7, COMMIT)
+    end_transaction(log, 7, commit=True)
     seal(log)
-    compact(disk, log, NOW, aborted=[AbortedTransaction(7, first, last)])
+    compact(disk, log, NOW)
     assert [record[1:] for record in kept(log)] == [(b"a", b"good"), (b"b", b"better")]
 
 
@@ -188,11 +178,10 @@ def test_a_marker_goes_once_its_records_are_gone_and_its_horizon_has_passed(
         headers = (header for _, header in iterate_headers(read_bytes(log, 0)))
         return [header.has_delete_horizon for header in headers if header.is_control]
 
-    first = put(log, (b"a", b"bad"), producer_id=7, sequence=0, transactional=True)
-    last = end_transaction(log, 7, ABORT)
+    put(log, (b"a", b"bad"), producer_id=7, sequence=0, transactional=True)
+    end_transaction(log, 7, commit=False)
     put(log, (b"a", b"1"), producer_id=7, sequence=1, transactional=True)
-    end_transaction(log, 7, COMMIT)
-    aborted = [AbortedTransaction(7, first, last)]
+    end_transaction(log, 7, commit=True)
     for now, superseding, expected in (
         (NOW, False, [False, False]),
         (NOW + 1, True, [True, False]),
@@ -205,7 +194,7 @@ def test_a_marker_goes_once_its_records_are_gone_and_its_horizon_has_passed(
             # From now on, the producer's last sequence stands elsewhere.
             put(log, (b"other", b"1"), producer_id=7, sequence=2)
         seal(log)
-        compact(disk, log, now, policy=SOON, aborted=aborted)
+        compact(disk, log, now, policy=SOON)
         assert markers() == expected
     assert [record[1:] for record in kept(log)] == [(b"a", b"2"), (b"other", b"1")]
 

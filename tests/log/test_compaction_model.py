@@ -11,8 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from headrace.clock import ManualClock
 from headrace.log import CompactionPolicy, LogSettings, PartitionLog
-from headrace.log.compaction import AbortedTransaction, read_progress
-from headrace.records import Codec, Record, build_batch, read_header
+from headrace.log.checkpoint import CHECKPOINT
+from headrace.log.compaction import read_progress
+from headrace.log.transactions import AbortedTransaction
+from headrace.records import Codec, Marker, Record, build_batch, read_header
 from tests.log.batches import DIRECTORY, NOW, new_disk, open_log
 from tests.log.compacting import Found, compact, read_records
 from tests.log.simulated_disk import Died
@@ -103,20 +105,14 @@ class CompactedLogMachine(RuleBasedStateMachine):
         producer = self.producers[producer_id]
         if producer.first_offset is None:
             return
-        marker = build_batch(
-            [Record(b"\0\0\0\1" if commit else b"\0\0\0\0", b"\0" * 6)],
-            timestamp=self.clock.now_ms(),
-            producer_id=producer_id,
-            producer_epoch=0,
-            transactional=True,
-            control=True,
-        )
-        offset = self.log.append(marker, read_header(marker)).base_offset
+        marker = Marker(producer_id, 0, 0, commit)
+        offset = self.log.append_marker(marker).base_offset
         if not commit:
-            aborted = AbortedTransaction(producer_id, producer.first_offset, offset)
+            aborted = AbortedTransaction(producer_id, producer.first_offset, offset, 0)
             self.model.aborted.append(aborted)
         producer.first_offset = None
         self.sync()
+        self.log.reveal(offset)
 
     @rule(seconds=st.integers(0, 8))
     def pass_time(self, seconds: int) -> None:
@@ -126,14 +122,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
     def clean(self) -> None:
         now = self.clock.now_ms()
         self.note_tombstones(now)
-        compact(
-            self.disk,
-            self.log,
-            now,
-            policy=self.policy,
-            aborted=self.model.aborted,
-            stable_end=self.stable_end,
-        )
+        compact(self.disk, self.log, now, policy=self.policy)
         self.check_nothing_twice()
 
     @rule(steps=st.integers(0, 60), power=st.booleans(), seed=seeds)
@@ -150,6 +139,17 @@ class CompactedLogMachine(RuleBasedStateMachine):
     def close_and_open(self) -> None:
         self.log.close()
         self.log = self.open()
+
+    @rule()
+    def lose_the_checkpoint(self) -> None:
+        end, open_transactions = self.log.end_offset, dict(self.log.transactions.open)
+        self.log.close()
+        if DIRECTORY / CHECKPOINT in self.disk.files():
+            self.disk.file(DIRECTORY / CHECKPOINT).data[30] ^= 1
+        self.log = self.open()
+        assert self.log.recovery.truncated_bytes == 0
+        assert self.log.end_offset == end
+        assert self.log.transactions.open == open_transactions
 
     @rule(part=st.floats(0, 1))
     def read_from_anywhere(self, part: float) -> None:
@@ -204,11 +204,6 @@ class CompactedLogMachine(RuleBasedStateMachine):
     def sync(self) -> None:
         self.log.advance(self.log.flush())
 
-    @property
-    def stable_end(self) -> int:
-        first = [each.first_offset for each in self.producers.values()]
-        return min([each for each in first if each is not None], default=self.log.high_watermark)
-
     def latest(self) -> dict[bytes | None, Found]:
         """The last of each key's records, aborted ones aside."""
         written = self.model.written.values()
@@ -218,7 +213,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
 
     def note_tombstones(self, now: int) -> None:
         for each in self.model.written.values():
-            if each.value is None and each.offset < self.stable_end:
+            if each.value is None and each.offset < self.log.last_stable_offset:
                 sealed = self.log.sealed_segments()
                 if sealed and each.offset < sealed[-1].end_offset:
                     self.model.cleaned_at.setdefault(each.offset, now)

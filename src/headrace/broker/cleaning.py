@@ -122,7 +122,7 @@ class Cleaner:
             partition_log.sealed_segments(),
             policy,
             first_dirty=progress.first_dirty,
-            stable_end=partition_log.high_watermark,
+            stable_end=partition_log.last_stable_offset,
             now_ms=self._core.clock.now_ms(),
         )
 
@@ -172,6 +172,9 @@ class Cleaner:
             segment_bytes=partition.log.settings.segment_bytes,
             memory=settings.compaction_memory,
             bytes_per_second=max(settings.compaction_rate, 0),
+            aborted=partition.log.aborted_transactions(
+                cleanable.segments[0].base_offset, cleanable.segments[-1].end_offset
+            ),
             producers=[
                 ActiveProducer(
                     producer_id,

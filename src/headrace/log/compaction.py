@@ -25,15 +25,6 @@ PROGRESS: Final = "compacted"
 _OFFSET_SIZE: Final = 8
 
 
-class AbortedTransaction(NamedTuple):
-    """A transaction whose records nobody is to see."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    """The offset of its marker."""
-
-
 class ActiveProducer(NamedTuple):
     """A producer whose next batch must continue its last one."""
 

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from headrace.log.compaction import AbortedTransaction, ActiveProducer
+from headrace.log.compaction import ActiveProducer
+from headrace.log.transactions import AbortedTransaction
 
 
 class SourceSegment(NamedTuple):

@@ -73,7 +73,7 @@ class Round:
             dirty_bytes=sum(each.size for each in dirty),
             now_ms=job.now_ms,
             horizon_ms=job.now_ms + job.delete_retention_ms,
-            aborted=job.aborted,
+            aborted=[each[:3] for each in job.aborted],
             producers=job.producers,
         )
         self._learn(compactor, dirty)

@@ -259,6 +259,9 @@ class _Recoverer:
         """Learn from a batch what the log remembers of its producer."""
         self._producers.replay(header)
         if header.is_control:
+            if not header.record_count:
+                # Nothing of the transaction was left when compaction emptied its marker.
+                return
             marker = read_marker(handle.read(header.size, position), header)
             self._transactions.replay(header, marker)
         elif header.is_transactional:

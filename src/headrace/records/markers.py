@@ -31,8 +31,11 @@ _LENGTH: Final = (_RECORD.size - 1) << 1
 _KEY_LENGTH: Final = 4 << 1
 _VALUE_LENGTH: Final = 6 << 1
 
+_END: Final = struct.Struct(">BhhBhiB")
+"""The record from its key's length on. Compaction may change what stands before that."""
+
 MARKER_SIZE: Final = HEADER_SIZE + _RECORD.size
-"""Bytes of every marker."""
+"""Bytes of every marker as it is written."""
 
 
 class Marker(NamedTuple):
@@ -80,14 +83,14 @@ def build_marker(marker: Marker, timestamp: int) -> bytearray:
 
 def read_marker(batch: Readable, header: BatchHeader) -> Marker:
     """What a control batch says; `InvalidBatch` if it does not end a transaction."""
-    if header.size != MARKER_SIZE:
+    if header.size < MARKER_SIZE or header.record_count != 1:
         raise InvalidBatch(
             f"a control batch of {header.size} bytes is no transaction marker",
             0,
             header.base_offset,
         )
-    fields = _RECORD.unpack_from(batch, HEADER_SIZE)
-    kind, coordinator_epoch = fields[6], fields[9]
+    fields = _END.unpack_from(batch, header.size - _END.size)
+    kind, coordinator_epoch = fields[2], fields[5]
     if kind not in (_ABORT, _COMMIT):
         raise InvalidBatch(
             f"a control record of kind {kind} is no transaction marker", 0, header.base_offset
