@@ -68,9 +68,13 @@ def headrace_cluster(*options: str) -> Iterator[Cluster]:
 @contextlib.contextmanager
 def apache_kafka_cluster() -> Iterator[Cluster]:
     """Apache Kafka, set to form groups at once and to need one partition for group offsets."""
-    with ApacheKafka(
-        initial_rebalance_delay_ms=0, properties={"offsets.topic.num.partitions": "1"}
-    ) as kafka:
+    properties = {
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "offsets.topic.num.partitions": "1",
+    }
+    with ApacheKafka(initial_rebalance_delay_ms=0, properties=properties) as kafka:
         yield Cluster(APACHE_KAFKA, kafka.bootstrap)
 
 

@@ -29,15 +29,18 @@ def producer(cluster: Cluster, config: dict[str, Any] | None = None) -> Producer
 
 def consumer(cluster: Cluster, group: str, config: dict[str, Any] | None = None) -> Consumer:
     """A consumer that starts at the beginning and commits only when told to."""
+    own = config or {}
+    classic = own.get("group.protocol") != "consumer"
+    # The other protocol leaves these to the broker, and the client refuses them.
+    quick = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200} if classic else {}
     return Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 6000,
-            "heartbeat.interval.ms": 200,
-            **(config or {}),
+            **quick,
+            **own,
         }
     )
 
