@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from headrace.broker.archive.archive import BrokerArchive
 from headrace.broker.archive.archiving import Archiving
 from headrace.broker.durability import GroupCommit, Waiter
+from headrace.broker.excision.jobs import Excisions
 from headrace.broker.groups.consumer.assignors import ASSIGNORS
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.entries import TopicPartition
@@ -121,6 +122,7 @@ class BrokerCore:
                     offsets_retention_ms=settings.offsets_retention_ms,
                 ),
             )
+            self.excisions = Excisions(self)
             self.archiving = None if self.archive is None else Archiving(self, self.archive)
             self.transaction_store = TransactionStore.open(directory.journal("transactions"))
             opened.callback(self.transaction_store.journal.close)

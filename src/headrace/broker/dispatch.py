@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker import private
 from headrace.broker.apis import API_VERSIONS, APIS, PRODUCE, Api
 from headrace.broker.guard import ProtocolError
 from headrace.broker.handlers import produce
 from headrace.broker.handlers.versions import supported
+from headrace.broker.private import PRIVATE
 from headrace.broker.protocol import Call, UnsupportedRequest, message_codec, read_client_id
 from headrace.broker.reply import Pending, Reply
 
@@ -43,6 +45,9 @@ class Dispatcher:
             if reply is not None:
                 self._core.metrics.requests[PRODUCE] += 1
                 return reply
+        if api_key == PRIVATE:
+            self._core.metrics.requests[PRIVATE] += 1
+            return self._start_private(frame, version, correlation_id, connection)
         api = APIS.get(api_key)
         if api is None or not api.first <= version <= api.last:
             return self._unsupported(api, api_key, version, correlation_id, connection)
@@ -67,6 +72,37 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         pending.on_abandon(task.cancel)
         return pending
+
+    def _start_private(
+        self, frame: memoryview, version: int, correlation_id: int, connection: "Connection"
+    ) -> Pending:
+        _, body = read_client_id(frame, 8, flexible=False)
+        # The frame's memory is given to the next request before this one is answered.
+        request = bytes(frame[body:])
+        pending = Pending()
+        task = asyncio.ensure_future(
+            self._finish_private(request, version, correlation_id, pending, connection)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        pending.on_abandon(task.cancel)
+        return pending
+
+    async def _finish_private(
+        self,
+        request: bytes,
+        version: int,
+        correlation_id: int,
+        pending: Pending,
+        connection: "Connection",
+    ) -> None:
+        try:
+            reply = await private.answer(self._core, request, version)
+        except Exception:
+            log.exception("closing the connection from %s after an error", connection.client_host)
+            connection.close()
+        else:
+            pending.resolve(private.frame(correlation_id, reply))
 
     async def _finish(
         self,

@@ -34,6 +34,7 @@ class Metrics:
         "compaction",
         "connections",
         "connections_total",
+        "excised_records",
         "refused_connections",
         "rejected_batches",
         "requests",
@@ -46,6 +47,7 @@ class Metrics:
         self.requests: Counter[int] = Counter()
         self.connections = 0
         self.connections_total = 0
+        self.excised_records = 0
         self.refused_connections = 0
         self.rejected_batches = 0
         self.retired_bytes = 0
@@ -59,6 +61,7 @@ def render(core: "BrokerCore") -> str:
 
 def _lines(core: "BrokerCore") -> Iterator[str]:
     from headrace.broker.apis import APIS
+    from headrace.broker.private import PRIVATE
 
     metrics = core.metrics
     yield from _family("connections", "gauge", "Open client connections.", metrics.connections)
@@ -82,6 +85,12 @@ def _lines(core: "BrokerCore") -> Iterator[str]:
         metrics.retired_bytes,
     )
     yield from _family(
+        "excised_records_total",
+        "counter",
+        "Records erased by headrace excise, in the log and in the archive.",
+        metrics.excised_records,
+    )
+    yield from _family(
         "recovery_truncated_bytes",
         "gauge",
         "Bytes of torn tails cut off when the broker started.",
@@ -95,7 +104,8 @@ def _lines(core: "BrokerCore") -> Iterator[str]:
     yield "# HELP headrace_requests_total Requests by API."
     yield "# TYPE headrace_requests_total counter"
     for key, count in sorted(metrics.requests.items()):
-        yield f'headrace_requests_total{{api="{APIS[key].name}"}} {count}'
+        name = "private" if key == PRIVATE else APIS[key].name
+        yield f'headrace_requests_total{{api="{name}"}} {count}'
     yield from _compaction_families(metrics.compaction)
     yield from _partition_families(core)
     yield from _overtaken_family(core)

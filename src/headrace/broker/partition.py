@@ -1,5 +1,6 @@
 """A partition as the broker serves it: its log, who waits for its data, and what it has carried."""
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ class Partition:
         "log",
         "records_in",
         "retired",
+        "rewriting",
         "topic",
         "waits_for_sync",
     )
@@ -39,6 +41,8 @@ class Partition:
         self.index = index
         self.log = log
         self.retired = False
+        self.rewriting = asyncio.Lock()
+        """Held by whoever replaces sealed segments, or copies them to the archive."""
         self.archive: PartitionArchive | None = None
         """What an archive has of it, if its topic uses one."""
         self.dirty = False

@@ -102,6 +102,7 @@ class Server:
         if self._monitor is not None:
             await self._monitor.stop()
         await self._housekeeping.stop()
+        await self.core.excisions.stop()
         if self.core.archiving is not None:
             await self.core.archiving.stop()
         for connection in tuple(self._connections):

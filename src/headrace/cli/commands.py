@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "tail": "Show the records of a topic and follow it until Ctrl-C.",
     "topics": "List, create, describe, delete and configure topics.",
     "groups": "List, describe, watch, reset and copy consumer groups.",
+    "excise": "Erase records from a topic's history, for good.",
 }
 """What each command does; its module has the same name and calls itself `app`."""
 

@@ -6,6 +6,7 @@
 groups are behind. What measures all the time is imported from its own modules, so that others need
 not load a database and an HTTP client: `lag_monitor`, `lag_history`, `lag_alerts`, `lag_delivery`.
 Nothing here knows the broker: all goes through the protocol.
+`private` and `excision` are what only Headrace's broker can be asked, over the same connection.
 """
 
 from headrace.kafka.cluster import Cluster
@@ -22,6 +23,12 @@ from headrace.kafka.errors import (
     UnknownPartition,
     UnknownTopic,
     UnknownTopicConfig,
+)
+from headrace.kafka.excision import (
+    ExcisionProgress,
+    ExcisionRefused,
+    follow_excision,
+    start_excision,
 )
 from headrace.kafka.group_copy import CannotCopy, OffsetCopy, apply_copy, plan_copy
 from headrace.kafka.group_detail import GroupDetail, GroupMember, GroupProgress, describe_group
@@ -44,6 +51,7 @@ from headrace.kafka.positions import (
     offset_ranges,
     parse_position,
 )
+from headrace.kafka.private import NotHeadrace, OperationRefused
 from headrace.kafka.reader import OffsetGone, Reader
 from headrace.kafka.topic_config import (
     ConfigOrigin,
@@ -79,6 +87,8 @@ __all__ = [
     "ConfigValue",
     "Delivery",
     "Earliest",
+    "ExcisionProgress",
+    "ExcisionRefused",
     "GroupActive",
     "GroupDetail",
     "GroupLag",
@@ -90,10 +100,12 @@ __all__ = [
     "LagMeter",
     "LagSample",
     "Latest",
+    "NotHeadrace",
     "OffsetCopy",
     "OffsetGone",
     "OffsetMove",
     "OffsetRange",
+    "OperationRefused",
     "Partition",
     "PartitionDetail",
     "PartitionLag",
@@ -119,6 +131,7 @@ __all__ = [
     "describe_topic",
     "ensure_topic",
     "find_offsets",
+    "follow_excision",
     "has_members",
     "isolation_by",
     "list_groups",
@@ -128,5 +141,6 @@ __all__ = [
     "partitions_of",
     "plan_copy",
     "plan_reset",
+    "start_excision",
     "topic_config",
 ]

@@ -446,6 +446,16 @@ class PartitionLog:
             rewritten=rewritten,
         )
 
+    def roll(self) -> None:
+        """Seal the active segment, so that everything written until now can be rewritten.
+
+        Raises `StorageError` if there is no room for another one.
+        """
+        if self._closed:
+            raise self._refusal()
+        if self._chain.active.size:
+            self._roll()
+
     def roll_if_due(self) -> None:
         """Seal the active segment if it has become too old, unless nothing may be written."""
         if self._durability.failure is not None or self._closed:

@@ -6,14 +6,17 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.records.columns import decode_columns
 from headrace.records.decode import Chunk, chunks, describe
 from headrace.records.errors import InvalidBatch
+from headrace.records.header import Readable
 from headrace.records.kernels import batches as table
 from headrace.records.kernels import matching as kernels
 from headrace.records.kernels.compiled import Bytes, Int64s, read_only
 from headrace.records.kernels.records import RECORD_PROBLEMS
+from headrace.records.schema import record_schema
 
 CHUNK_BYTES: Final = 8 << 20
 """Bytes of records that are looked at together, roughly."""
@@ -84,6 +87,38 @@ def mark(view: memoryview, criteria: Criteria) -> Iterator[Marked]:
                 RECORD_PROBLEMS[problem], int(batch[table.POSITION]), int(batch[table.BASE_OFFSET])
             )
         yield Marked(chunk, marks, counts)
+
+
+class Found(NamedTuple):
+    """What a search found."""
+
+    records: int
+    """How many records were looked at."""
+
+    rows: pa.Table
+    """Offset, timestamp, key and value of those that are meant."""
+
+
+def find(buffer: Readable, criteria: Criteria) -> Found:
+    """Find the records that are meant in the batches that `buffer` consists of.
+
+    Raises what `mark` raises.
+    """
+    view = memoryview(buffer).cast("B")
+    stored = read_only(view, np.uint8)
+    records = 0
+    rows = []
+    for marked in mark(view, criteria):
+        records += len(marked.marks)
+        if marked.counts.any():
+            rows.append(marked.rows(stored))
+    return Found(records, pa.Table.from_batches(rows, record_schema(keys=True, headers=False)))
+
+
+def content_size(rows: pa.Table) -> int:
+    """Bytes of the keys and values of records that were found."""
+    columns = (pc.binary_length(rows[name]) for name in ("key", "value"))
+    return sum(pc.sum(lengths).as_py() or 0 for lengths in columns)
 
 
 def needles(strings: Sequence[bytes]) -> kernels.Needles:

@@ -142,8 +142,10 @@ class Archiving:
     async def _archive_partition(
         self, partition: Partition, archive: PartitionArchive, pending: list[Segment]
     ) -> None:
-        async with self._slots:
+        async with self._slots, partition.rewriting:
             writer = archive.writer
+            # Whoever held the partition may have rewritten what was pending.
+            pending = archive.pending() if pending else []
             if not archive.reconciled:
                 removed = await self._blocking(writer.reconcile)
                 for found in removed:
