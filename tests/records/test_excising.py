@@ -1,8 +1,5 @@
 """Taking records out of batches: those that are meant, all of them, and nothing else."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +12,6 @@ from headrace.records import (
     InvalidBatch,
     Record,
     build_batch,
-    decompress,
     iterate_headers,
     read_header,
     stamp_append_time,
@@ -27,86 +23,7 @@ from headrace.records.header import LAYOUT
 from headrace.records.matching import Criteria
 from headrace.records.validate import write_checksum
 from tests.records.oracles import Row, rows, rows_by_aiokafka, rows_by_kafka_python
-from tests.records.strategies import codecs, optional_bytes, timestamps
-
-keys = st.sampled_from([None, b"", b"a", b"ab", b"b", b"customer-7", b"customer-8" * 30])
-header_lists = st.lists(
-    st.tuples(st.sampled_from(["tenant", "trace"]), st.sampled_from([None, b"", b"x", b"yy"])),
-    max_size=3,
-).map(tuple)
-records = st.builds(Record, keys, optional_bytes, timestamps, header_lists)
-
-
-class Shape(NamedTuple):
-    """A batch to be: its records and how they are written."""
-
-    records: list[Record]
-    codec: Codec
-    producer_id: int
-    transactional: bool
-    append_time: bool
-    gap: int
-
-
-shapes = st.builds(
-    Shape,
-    st.lists(records, min_size=1, max_size=12),
-    codecs,
-    st.sampled_from([-1, 7]),
-    st.booleans(),
-    st.booleans(),
-    st.integers(0, 3),
-)
-
-
-def stored_as(shapes: list[Shape]) -> bytes:
-    """Batches one after the other, with gaps between them as compaction leaves."""
-    stored = bytearray()
-    offset = 0
-    for shape in shapes:
-        offset += shape.gap
-        idempotent = shape.producer_id >= 0
-        batch = build_batch(
-            shape.records,
-            timestamp=0,
-            codec=shape.codec,
-            base_offset=offset,
-            leader_epoch=3,
-            producer_id=shape.producer_id,
-            producer_epoch=2 if idempotent else -1,
-            base_sequence=offset if idempotent else -1,
-            transactional=shape.transactional and idempotent,
-        )
-        if shape.append_time:
-            stamp_append_time(batch, 1_000)
-        offset += len(shape.records)
-        stored += batch
-    return bytes(stored)
-
-
-def is_meant(record: Record, keys: set[bytes], headers: set[tuple[str, bytes]]) -> bool:
-    return record.key in keys or any(header in headers for header in record.headers)
-
-
-def raw_records(batches: bytes) -> Iterator[bytes]:
-    """The bytes of every record, as they are after decompression."""
-    for position, header in iterate_headers(batches):
-        stored = batches[position + HEADER_SIZE : position + header.size]
-        plain = bytes(decompress(header.codec, stored)) if header.record_count else b""
-        cursor = 0
-        for _ in range(header.record_count):
-            length = shift = 0
-            start = cursor
-            while True:
-                byte = plain[cursor]
-                length |= (byte & 0x7F) << shift
-                shift += 7
-                cursor += 1
-                if byte < 0x80:
-                    break
-            cursor += length >> 1
-            yield plain[start:cursor]
-        assert cursor == len(plain)
+from tests.records.shapes import Shape, is_meant, raw_records, shapes, stored_as
 
 
 def identity(header: BatchHeader) -> tuple[int, ...]:
@@ -130,9 +47,9 @@ def identity(header: BatchHeader) -> tuple[int, ...]:
 )
 @settings(deadline=None, max_examples=200)
 def test_exactly_the_records_that_are_meant_are_missing(
-    shapes: list[Shape], keys: set[bytes], headers: set[tuple[str, bytes]]
+    given_shapes: list[Shape], keys: set[bytes], headers: set[tuple[str, bytes]]
 ):
-    stored = stored_as(shapes)
+    stored = stored_as(given_shapes)
     criteria = Criteria.of(keys, [(name.encode(), value) for name, value in headers])
     excised = excise(stored, criteria, at_end=True)
 
@@ -167,8 +84,8 @@ def test_exactly_the_records_that_are_meant_are_missing(
 
 @given(st.lists(shapes, min_size=1, max_size=3))
 @settings(deadline=None, max_examples=40)
-def test_other_peoples_readers_agree_on_what_is_left(shapes: list[Shape]):
-    rest = excise(stored_as(shapes), Criteria.of([b"a", b"customer-7"]), at_end=True).rest
+def test_other_peoples_readers_agree_on_what_is_left(given_shapes: list[Shape]):
+    rest = excise(stored_as(given_shapes), Criteria.of([b"a", b"customer-7"]), at_end=True).rest
     # Their readers cannot open a batch without records by itself, as their consumers do not either.
     whole = b"".join(
         rest[position : position + header.size]
