@@ -22,7 +22,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.topics import Topic
 from headrace.log import SYSTEM_DISK
 from headrace.log.errors import LogError, StorageFull
-from headrace.log.excision import CheckReport
+from headrace.log.excision import CheckReport, ExcisionRefused
 from headrace.log.excision_check import size_below
 from headrace.log.manifest import REWRITTEN
 
@@ -33,6 +33,9 @@ log = logging.getLogger("headrace.broker")
 
 SPARE_BYTES: Final = 16 << 20
 """What must be left on the disk for everybody else while a segment is there twice."""
+
+TRANSACTION_SECONDS: Final = 0.1
+"""Time between looks whether open transactions have ended."""
 
 
 class ExcisionJob:
@@ -138,9 +141,20 @@ class ExcisionJob:
     async def _settle(self, partition: Partition) -> int:
         """Have everything that was written until now sealed, synced and decided; return its end."""
         end_offset = partition.log.end_offset
-        if not self.request.dry_run:
-            partition.log.roll()
+        if self.request.dry_run:
+            await self._core.commits.durable(partition)
+            return end_offset
+        partition.log.roll()
         await self._core.commits.durable(partition)
+        deadline = self._core.loop.time() + self.request.patience_seconds
+        while partition.log.last_stable_offset < end_offset:
+            if partition.retired or self._core.loop.time() > deadline:
+                raise ExcisionRefused(
+                    f"a transaction is open in {partition.topic}-{partition.index} since offset "
+                    f"{partition.log.last_stable_offset}, and whether its records count is not "
+                    "decided yet; let its producer end it, or give it more time"
+                )
+            await asyncio.sleep(TRANSACTION_SECONDS)
         return end_offset
 
     async def _places(self) -> list[Place]:
