@@ -89,7 +89,10 @@ class Cleaner:
         busy = False
         while (chosen := await self._choose()) is not None:
             busy = True
-            await self._compact(*chosen)
+            partition, policy, cleanable = chosen
+            if not partition.rewriting.locked():
+                async with partition.rewriting:
+                    await self._compact(partition, policy, cleanable)
         self._idle = 0 if busy else self._idle + 1
         if self._idle == IDLE_CHECKS:
             self.stop()
@@ -106,6 +109,9 @@ class Cleaner:
         for partition, policy in compacted.items():
             progress = await self._progress_of(partition)
             if partition.retired or partition.log.failure is not None:
+                continue
+            if partition.rewriting.locked():
+                # Is being excised; a round would keep copies of what is to be erased.
                 continue
             cleanable = self._assess(partition.log, policy, progress)
             name = (partition.topic, partition.index)
