@@ -92,7 +92,9 @@ class FirstRecordReader:
                     "isolation.level": self._isolation.value,
                     "fetch.message.max.bytes": _BYTES_PER_PARTITION,
                     "fetch.wait.max.ms": 100,
+                    # A short queue would otherwise pause fetching for a second at a time.
                     "queued.min.messages": 1,
+                    "fetch.queue.backoff.ms": 10,
                 }
             )
         return self._opened
