@@ -1,7 +1,6 @@
 """Lag of real groups on both clusters: plain, and with transactions open, aborted and committed."""
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -10,7 +9,7 @@ from headrace import kafka
 from headrace.clock import SystemClock
 from headrace.kafka import ClusterLagSource, GroupLag, LagMeter, Partition, describe_group
 from headrace.kafka.positions import Isolation
-from tests.clusters import HEADRACE, Cluster
+from tests.clusters import Cluster
 from tests.conftest import TopicFactory
 
 READ_COMMITTED, READ_UNCOMMITTED = Isolation
@@ -25,8 +24,6 @@ def source(connection: kafka.Cluster) -> Iterator[ClusterLagSource]:
 @pytest.fixture
 def transactional(cluster: Cluster, fresh_name: str) -> Producer:
     """A producer that has introduced itself to the transaction coordinator."""
-    if cluster.name == HEADRACE and find_spec("headrace.broker.transactions") is None:
-        pytest.skip("this broker has no transactions yet")
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "transactional.id": fresh_name, "linger.ms": 0}
     )
