@@ -121,3 +121,25 @@ def test_records_are_coloured(cluster: Cluster, topic: str, on_cluster: Headrace
     with terminal("tail", topic, "--no-follow", cluster=cluster) as screen:
         assert screen.finish() == 0
         assert '{\x1b[34m"n"\x1b[0m: \x1b[33m1\x1b[0m}' in screen.shown
+
+
+def test_lag_is_watched_on_a_screen_until_ctrl_c(
+    cluster: Cluster,
+    topic: str,
+    group: str,
+    on_cluster: Headrace,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("COLUMNS", "200")
+    on_cluster("produce", topic, *"abcdef")
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+    arguments = ("groups", "watch", group, "--interval", "200ms", "--no-history")
+    with terminal(*arguments, cluster=cluster) as screen:
+        screen.wait_for("CATCHES UP")
+        consumer.commit(offsets=[TopicPartition(topic, 0, 6)], asynchronous=False)
+        screen.wait_for("is there")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.finish() == 0
+    consumer.close()
+    assert "Traceback" not in screen.shown

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.options import BootstrapOption, settings_of
-from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.cli.lag_view import LagView
@@ -71,36 +70,32 @@ def watch(
         view = resources.enter_context(
             view_for(sys.stdout, kept, as_json=as_json, in_detail=bool(groups), once=once)
         )
-        samples: queue.SimpleQueue[LagSample | HeadraceError] = queue.SimpleQueue()
+        samples: queue.SimpleQueue[LagSample] = queue.SimpleQueue()
         monitor = LagMonitor(
             LagMeter(source, isolation_of=isolation_by(settings.lag.read_uncommitted), time=time),
             groups=groups or (),
             interval_ms=settings.lag.interval_ms,
             listeners=[*listeners, samples.put, kept.add],
-            on_failure=samples.put,
         )
-        if once:
-            view.show(monitor.step())
-        else:
-            _follow(monitor, samples, view)
+        with suppress(KeyboardInterrupt):
+            # What goes wrong now ends the command; what goes wrong later may pass.
+            monitor.step()
+            view.show(samples.get())
+            if not once:
+                _follow(monitor, samples, view)
 
 
 def _follow(
-    monitor: "LagMonitor",
-    samples: "queue.SimpleQueue[LagSample | HeadraceError]",
-    view: "LagView",
+    monitor: "LagMonitor", samples: "queue.SimpleQueue[LagSample]", view: "LagView"
 ) -> None:
-    """Show samples until Ctrl-C; what goes wrong before the first one is fatal, later it passes."""
-    shown = False
-    with suppress(KeyboardInterrupt), monitor:
+    """Show what the monitor measures, until Ctrl-C."""
+    monitor.start(at_once=False)
+    try:
         while True:
             with suppress(queue.Empty):
-                outcome = samples.get(timeout=_REFRESH_SECONDS)
-                if not isinstance(outcome, HeadraceError):
-                    view.show(outcome)
-                    shown = True
-                elif not shown:
-                    raise outcome
+                view.show(samples.get(timeout=_REFRESH_SECONDS))
+    finally:
+        monitor.stop()
 
 
 def _history(cluster: "Cluster", settings: "LagSettings", *, wanted: bool) -> "LagHistory":

@@ -19,8 +19,7 @@ class LagMonitor:
     """Measures at intervals; what goes wrong is logged once and tried again.
 
     `step` is one measurement and may be called instead of starting the thread, never beside it.
-    The listeners are told of every measurement, in order and in the thread; `on_failure` of every
-    measurement that failed, or that a listener could not take.
+    The listeners are told of every measurement, in order and in the thread.
     """
 
     def __init__(
@@ -30,13 +29,11 @@ class LagMonitor:
         groups: Collection[str] = (),
         interval_ms: int = 10_000,
         listeners: Sequence[Callable[[LagSample], None]] = (),
-        on_failure: Callable[[HeadraceError], None] = lambda error: None,
     ) -> None:
         self._meter = meter
         self._groups = groups
         self._interval = interval_ms / 1000
         self._listeners = listeners
-        self._on_failure = on_failure
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.failure: HeadraceError | None = None
@@ -49,9 +46,11 @@ class LagMonitor:
             listener(sample)
         return sample
 
-    def start(self) -> None:
-        """Begin to measure in a thread of its own."""
-        self._thread = threading.Thread(target=self._run, name="headrace lag", daemon=True)
+    def start(self, *, at_once: bool = True) -> None:
+        """Begin to measure in a thread of its own, at once or after the first interval."""
+        self._thread = threading.Thread(
+            target=self._run, args=(at_once,), name="headrace lag", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -73,15 +72,15 @@ class LagMonitor:
     ) -> None:
         self.stop()
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
+    def _run(self, at_once: bool) -> None:
+        pause = 0.0 if at_once else self._interval
+        while not self._stopping.wait(pause):
+            pause = self._interval
             try:
                 self.step()
                 self._note(None)
             except HeadraceError as error:
                 self._note(error)
-                self._on_failure(error)
-            self._stopping.wait(self._interval)
 
     def _note(self, failure: HeadraceError | None) -> None:
         if failure is not None and self.failure is None:
