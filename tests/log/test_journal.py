@@ -17,8 +17,9 @@ from headrace.log.errors import (
     StorageFull,
     UnsupportedFormat,
 )
-from headrace.log.framing import FileFormat, write_framed
+from headrace.log.framing import HEADER_SIZE, FileFormat, write_framed
 from tests.log.batches import new_disk
+from tests.log.simulated_disk import SimulatedDisk
 
 PATH = Path("/data/topics.journal")
 
@@ -48,7 +49,8 @@ def test_a_torn_entry_is_cut_off_and_reported(caplog: pytest.LogCaptureFixture) 
         journal.append(b"whole")
         size = journal.size
         journal.append(b"torn")
-    for length in range(size + 1, journal.size):
+        end = journal.size
+    for length in range(size + 1, end):
         torn = new_disk()
         torn.close(torn.create(PATH))
         torn.file(PATH).data[:] = disk.file(PATH).data[:length]
@@ -195,3 +197,61 @@ def test_a_file_that_is_no_journal_is_left_alone() -> None:
     assert disk.file(PATH).data != before
     assert disk.file(PATH).data == b"something else altogether"
     assert disk.open_descriptors == 0
+
+
+def flip(disk: SimulatedDisk, position: int) -> None:
+    disk.file(PATH).data[position] ^= 0x10
+
+
+def test_damage_before_entries_that_were_safe_is_not_taken_for_a_torn_end() -> None:
+    disk = new_disk()
+    journal = Journal.open(PATH, disk=disk)
+    for number in range(5):
+        journal.append(b"entry %d" % number)
+        journal.flush()
+    for position in range(HEADER_SIZE, journal.size * 4 // 5):
+        flip(disk, position)
+        with pytest.raises(CorruptFile, match=r"topics\.journal is damaged at byte \d+"):
+            Journal.open(PATH, disk=disk.after_kill())
+        flip(disk, position)
+    assert len(list(Journal.open(PATH, disk=disk.after_kill()).entries())) == 5
+
+
+def test_a_journal_that_was_closed_vouches_for_all_of_its_entries() -> None:
+    disk = new_disk()
+    with Journal.open(PATH, disk=disk) as journal:
+        journal.append(b"first")
+        journal.append(b"last")
+        end = journal.size
+    for position in range(HEADER_SIZE, end):
+        flip(disk, position)
+        with pytest.raises(CorruptFile):
+            Journal.open(PATH, disk=disk.after_kill())
+        flip(disk, position)
+
+
+def test_damage_to_what_was_never_flushed_is_a_torn_end() -> None:
+    disk = new_disk()
+    journal = Journal.open(PATH, disk=disk)
+    journal.append(b"safe")
+    journal.flush()
+    size = journal.size
+    for number in range(3):
+        journal.append(b"entry %d" % number)
+    flip(disk, size + 10)
+    again = Journal.open(PATH, disk=disk.after_kill())
+    assert list(again.entries()) == [b"safe"]
+    assert again.truncated_bytes == journal.size - size
+
+
+def test_closing_a_journal_again_and_again_does_not_make_it_grow() -> None:
+    disk = new_disk()
+    with Journal.open(PATH, disk=disk) as journal:
+        journal.append(b"")
+    sizes = set()
+    for _ in range(3):
+        with Journal.open(PATH, disk=disk) as journal:
+            assert list(journal.entries()) == [b""]
+            assert journal.entry_count == 1
+        sizes.add(journal.size)
+    assert len(sizes) == 1

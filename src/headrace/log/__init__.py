@@ -21,11 +21,13 @@ from headrace.log.rewriting import RewrittenSegment, SegmentSwap
 from headrace.log.segment import Segment
 from headrace.log.settings import CompactionPolicy, Flush, LogSettings
 from headrace.log.slices import LogSlice
+from headrace.log.verification import Damage
 
 __all__ = [
     "SYSTEM_DISK",
     "Append",
     "CompactionPolicy",
+    "Damage",
     "DataDirectory",
     "Disk",
     "DoomedDirectory",

@@ -2,8 +2,12 @@
 
 import errno
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.log.segment import Segment
 
 
 class LogError(HeadraceError):
@@ -54,6 +58,27 @@ class UnsupportedFormat(LogError):
 
 class CorruptFile(LogError):
     """A file that must be whole is damaged."""
+
+
+class CorruptRecords(LogError):
+    """Records at the offset asked for are damaged; those before and after are not."""
+
+    def __init__(self, damage: str, next_offset: int) -> None:
+        super().__init__(damage, next_offset)
+        self.damage = damage
+        self.next_offset = next_offset
+
+    def __str__(self) -> str:
+        """Say what is damaged, and what to do."""
+        return f"{self.damage}; restore the file from a copy, or go on at offset {self.next_offset}"
+
+
+class Unverified(LogError):
+    """Nobody has looked yet whether this segment is still what was written; verify it first."""
+
+    def __init__(self, segment: "Segment") -> None:
+        super().__init__("the segment is not verified yet")
+        self.segment = segment
 
 
 class DirectoryUnusable(LogError):

@@ -21,6 +21,8 @@ _TIMES_PER_ROW: Final = 2
 ROW_SIZE: Final = 16
 """An entry in a file: relative offset (4 bytes), position (4), timestamp (8), little-endian."""
 
+LARGEST: Final = (1 << 32) - 1
+"""The largest relative offset, or position, that an entry has room for."""
 
 # Skips the Python-level constructor of a named tuple, which would double the cost of a lookup.
 _new = tuple.__new__
@@ -80,9 +82,13 @@ class SparseIndex:
         index = bisect_left(self.positions, place.position)
         return self.timestamps[index] if index < len(self) else NO_TIMESTAMP
 
+    def count_before(self, position: int) -> int:
+        """How many entries there are before a position."""
+        return bisect_left(self.positions, position)
+
     def truncate(self, position: int) -> bool:
         """Forget entries at or beyond a position; return whether there were any."""
-        count = bisect_left(self.positions, position)
+        count = self.count_before(position)
         forgotten = count < len(self)
         del self.offsets[count:]
         del self.positions[count:]

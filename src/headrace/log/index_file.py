@@ -4,6 +4,7 @@ A file is the shared format of `framing` with runs of entries as its frames, one
 that the log was checkpointed.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,9 +12,9 @@ from headrace.log.disk import Disk, write_all
 from headrace.log.errors import CorruptFile
 from headrace.log.framing import HEADER_SIZE, FileFormat, frame, frames, read_file, write_framed
 from headrace.log.handles import FileHandle
-from headrace.log.index import ROW_SIZE, SparseIndex
+from headrace.log.index import LARGEST, ROW_SIZE, SparseIndex
 from headrace.log.walk import headers
-from headrace.records import NO_TIMESTAMP
+from headrace.records import NO_TIMESTAMP, MalformedBatch
 
 INDEX_FORMAT: Final = FileFormat(b"HRIX", 1)
 """How an index begins."""
@@ -74,14 +75,22 @@ class IndexFile:
 
 
 def rebuild_index(handle: FileHandle, base_offset: int, end: int, interval: int) -> SparseIndex:
-    """Make a segment's index from the headers of its batches up to position `end`."""
+    """Make a segment's index from the headers of its batches up to position `end`.
+
+    It ends before a header that cannot be; what verifies the segment makes a better one then.
+    """
     index = SparseIndex(base_offset)
     max_timestamp = NO_TIMESTAMP
     next_entry = 0
-    for position, header in headers(handle, 0, end):
-        if position >= next_entry:
-            index.add(header.base_offset, position, max_timestamp)
-            next_entry = position + interval
-        if header.record_count:
-            max_timestamp = max(max_timestamp, header.max_timestamp)
+    next_offset = base_offset
+    with suppress(MalformedBatch):
+        for position, header in headers(handle, 0, end):
+            if not next_offset <= header.base_offset <= base_offset + LARGEST:
+                break
+            if position >= next_entry:
+                index.add(header.base_offset, position, max_timestamp)
+                next_entry = position + interval
+            if header.record_count:
+                max_timestamp = max(max_timestamp, header.max_timestamp)
+            next_offset = header.next_offset
     return index

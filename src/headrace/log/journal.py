@@ -1,6 +1,12 @@
-"""A small append-only file of entries, for what a broker must remember besides records."""
+"""A small append-only file of entries, for what a broker must remember besides records.
+
+Each entry is preceded by how much of the file was synced when it was written. That tells a torn
+end, which an interrupted write leaves and which may be cut off, from damage to something that was
+safe once, which may not.
+"""
 
 import logging
+import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
@@ -8,8 +14,15 @@ from types import TracebackType
 from typing import Final, Self
 
 from headrace.log.disk import SYSTEM_DISK, Disk, read_all, write_all
-from headrace.log.errors import LogClosed, StorageError, StorageFailed, storage_error
+from headrace.log.errors import (
+    CorruptFile,
+    LogClosed,
+    StorageError,
+    StorageFailed,
+    storage_error,
+)
 from headrace.log.framing import (
+    FRAME_SIZE,
     HEADER_SIZE,
     FileFormat,
     frame,
@@ -19,8 +32,12 @@ from headrace.log.framing import (
     write_framed,
 )
 
-JOURNAL_FORMAT: Final = FileFormat(b"HRJL", 1)
+JOURNAL_FORMAT: Final = FileFormat(b"HRJL", 2)
 """How a journal begins."""
+
+_PREFIX: Final = struct.Struct("<QB")
+_ENTRY: Final = 0
+_SEAL: Final = 1
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +61,9 @@ class Journal:
         self._failure: str | None = None
         # Held while the descriptor is used or exchanged by a thread other than the owner's.
         self._lock = Lock()
+        self._synced = HEADER_SIZE
+        # Whether the last thing in the file says that everything before it was synced.
+        self._sealed = False
         self.size = HEADER_SIZE
         """Bytes in the file."""
         self.entry_count = 0
@@ -55,8 +75,9 @@ class Journal:
     def open(cls, path: Path, *, disk: Disk = SYSTEM_DISK) -> Self:
         """Open a journal, or begin one; cut off what a crash left incomplete.
 
-        Raises `UnsupportedFormat` or `CorruptFile` if the file does not begin like a journal, and
-        leaves it alone then; `StorageError` if the disk refuses.
+        Raises `UnsupportedFormat` or `CorruptFile` if the file does not begin like a journal or is
+        damaged where it was safe once, and leaves it alone then; `StorageError` if the disk
+        refuses.
         """
         try:
             return cls._open(path, disk)
@@ -67,21 +88,17 @@ class Journal:
         """Read all entries from the file, oldest first."""
         data = read_all(self._disk, self._opened(), self.size, 0)
         for _, payload in frames(data):
-            yield payload
+            if not _is_seal(payload):
+                yield payload[_PREFIX.size :]
 
     def append(self, payload: bytes) -> None:
         """Write an entry; it is safe after the next `flush`."""
         descriptor = self._opened()
         if self._failure is not None:
             raise StorageFailed(self._failure)
-        data = frame(payload)
-        try:
-            write_all(self._disk, descriptor, data, self.size)
-        except OSError as error:
-            self._undo_append(descriptor)
-            raise storage_error(error, self._path, "append to") from error
+        self._write(descriptor, _ENTRY, payload)
         self.entry_count += 1
-        self.size += len(data)
+        self._sealed = False
 
     def flush(self) -> int:
         """Return once all that was appended before the call is on the disk: that many bytes.
@@ -98,13 +115,14 @@ class Journal:
             except OSError as error:
                 # The kernel may drop the pages it could not write, and the next fsync succeeds.
                 raise self._fail(storage_error(error, self._path, "fsync")) from error
+            self._synced = size
             return size
 
     def rewrite(self, payloads: Iterable[bytes]) -> None:
         """Replace all entries; a crash leaves either the old ones or the new ones, on the disk."""
         with self._lock:
             replaced = self._opened()
-            kept = list(payloads)
+            kept = [_PREFIX.pack(HEADER_SIZE, _ENTRY) + payload for payload in payloads]
             try:
                 descriptor, size = stage(self._disk, self._path, JOURNAL_FORMAT, kept)
             except OSError as error:
@@ -117,7 +135,8 @@ class Journal:
                 # Which of the two files has the name now is unknown, so neither may be used.
                 raise self._fail(storage_error(error, self._path, "rewrite")) from error
             self._failure = None
-            self.size = size
+            self._sealed = False
+            self.size = self._synced = size
             self.entry_count = len(kept)
 
     def close(self) -> None:
@@ -127,6 +146,7 @@ class Journal:
         try:
             if self._failure is None:
                 self.flush()
+                self._seal()
         finally:
             with self._lock:
                 self._disk.close(self._descriptor)
@@ -170,11 +190,18 @@ class Journal:
         found = self._disk.size(descriptor)
         data = read_all(self._disk, descriptor, found, 0)
         JOURNAL_FORMAT.check(data, self._path)
-        for end, _ in frames(data):
+        for end, payload in frames(data):
             self.size = end
-            self.entry_count += 1
+            self._sealed = _is_seal(payload)
+            self.entry_count += not self._sealed
         self.truncated_bytes = found - self.size
         if self.truncated_bytes:
+            if _vouched(data, self.size) > self.size:
+                raise CorruptFile(
+                    f"{self._path} is damaged at byte {self.size}, after {self.entry_count} "
+                    f"entries, and {self.truncated_bytes} bytes from there on were safe once: "
+                    "restore the file from a copy; nothing in it was changed"
+                )
             logger.warning(
                 "cut %d bytes off %s, after %d entries: its last write was interrupted",
                 self.truncated_bytes,
@@ -184,6 +211,23 @@ class Journal:
             self._disk.truncate(descriptor, self.size)
         # What survived a crash of the process may still be in memory only, and is believed now.
         self._disk.sync(descriptor)
+        self._synced = self.size
+
+    def _seal(self) -> None:
+        """Note at the end of the file that all of it was synced."""
+        if not self._sealed and self.entry_count:
+            self._write(self._opened(), _SEAL)
+            self._sealed = True
+            self.flush()
+
+    def _write(self, descriptor: int, kind: int, payload: bytes = b"") -> None:
+        data = frame(_PREFIX.pack(self._synced, kind) + payload)
+        try:
+            write_all(self._disk, descriptor, data, self.size)
+        except OSError as error:
+            self._undo_append(descriptor)
+            raise storage_error(error, self._path, "append to") from error
+        self.size += len(data)
 
     def _undo_append(self, descriptor: int) -> None:
         try:
@@ -194,3 +238,24 @@ class Journal:
     def _fail(self, error: StorageError) -> StorageFailed:
         self._failure = f"{error}; nothing is accepted until the journal is opened again"
         return StorageFailed(self._failure)
+
+
+def _is_seal(payload: bytes) -> bool:
+    return payload[_PREFIX.size - 1] == _SEAL
+
+
+def _vouched(data: bytes, position: int) -> int:
+    """How much of a file was synced once, by what intact entries beyond a position say."""
+    synced = 0
+    last = len(data) - FRAME_SIZE - _PREFIX.size
+    while position < last:
+        position += 1
+        for end, payload in frames(data, position):
+            if len(payload) < _PREFIX.size:
+                break
+            claimed, _ = _PREFIX.unpack_from(payload)
+            if claimed > position:
+                break
+            synced = max(synced, claimed)
+            position = end
+    return synced

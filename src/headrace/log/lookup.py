@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from headrace.log.handles import FileHandle
 from headrace.log.segment import Segment
-from headrace.log.walk import headers
 from headrace.records import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -61,12 +60,12 @@ def _newest_in_segment(segment: Segment, start_offset: int, limit: int) -> int:
 
 def _newest(segment: Segment, first: int, end: int) -> int:
     """The largest timestamp of the batches that have a record from `first` to before `end`."""
-    handle, index = segment.opened()
+    _, index = segment.verified()
     place, newest = index.at_or_below_offset(first), NO_TIMESTAMP
     if first == segment.base_offset:
         place = index.at_or_below_offset(end)
         newest = index.max_timestamp_before(place)
-    for _, header in headers(handle, place.position, segment.size):
+    for _, header in segment.batches(place.position):
         if header.base_offset >= end:
             break
         if header.last_offset >= first and header.record_count:
@@ -77,10 +76,10 @@ def _newest(segment: Segment, first: int, end: int) -> int:
 def _find_in_segment(
     segment: Segment, timestamp: int, start_offset: int, limit: int
 ) -> RecordPosition | None:
-    handle, index = segment.opened()
+    handle, index = segment.verified()
     by_time = index.before_time(timestamp)
     by_offset = index.at_or_below_offset(start_offset)
-    for position, header in headers(handle, max(by_time, by_offset).position, segment.size):
+    for position, header in segment.batches(max(by_time, by_offset).position):
         if header.base_offset >= limit:
             return None
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:

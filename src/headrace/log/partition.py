@@ -19,8 +19,10 @@ from headrace.log.errors import (
     StorageError,
     StorageFailed,
     StorageFull,
+    Unverified,
     storage_error,
 )
+from headrace.log.handles import FileHandle
 from headrace.log.lookup import find_by_time, find_newest
 from headrace.log.manifest import MANIFEST
 from headrace.log.recovery import RecoveredLog, recover
@@ -31,6 +33,7 @@ from headrace.log.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.log.settings import Flush, LogSettings
 from headrace.log.slices import EMPTY_SLICE, LogSlice
 from headrace.log.transactions import AbortedTransaction
+from headrace.log.verification import Damage, Extent, Pace, Verdict, Written, at_once, verify
 from headrace.records import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -97,6 +100,7 @@ class PartitionLog:
         "recovery",
         "start_offset",
         "transactions",
+        "verifies_at_once",
     )
 
     def __init__(
@@ -126,6 +130,8 @@ class PartitionLog:
         """What is remembered of idempotent producers."""
         self.transactions = recovered.transactions
         """The transactions that are open or were aborted."""
+        self.verifies_at_once = True
+        """Whether a reader waits while what it reads first is verified, or gets `Unverified`."""
         self.recovery = recovered.recovery
         """What opening the log took."""
         self.start_offset = recovered.start_offset
@@ -337,6 +343,10 @@ class PartitionLog:
         segment = self._chain.active
         if offset < segment.base_offset:
             segment = self._chain.holding(offset)
+        try:
+            return segment.slice(offset, limit, max_bytes, at_least_one)
+        except Unverified:
+            self._verify_at_once(segment)
         return segment.slice(offset, limit, max_bytes, at_least_one)
 
     def flush(self) -> int:
@@ -367,13 +377,47 @@ class PartitionLog:
         """The first visible record that is not older than `timestamp`; None if all are."""
         if self._closed:
             raise self._refusal()
-        return find_by_time(self._chain.segments, timestamp, self.start_offset, self.high_watermark)
+        while True:
+            try:
+                return find_by_time(
+                    self._chain.segments, timestamp, self.start_offset, self.high_watermark
+                )
+            except Unverified as doubt:
+                self._verify_at_once(doubt.segment)
 
     def max_timestamp(self) -> RecordPosition | None:
         """The first of the visible records with the largest timestamp; None if none has any."""
         if self._closed:
             raise self._refusal()
-        return find_newest(self._chain.segments, self.start_offset, self.high_watermark)
+        while True:
+            try:
+                return find_newest(self._chain.segments, self.start_offset, self.high_watermark)
+            except Unverified as doubt:
+                self._verify_at_once(doubt.segment)
+
+    def verify(self, segment: Segment, pace: Pace = at_once) -> Verdict:
+        """Read a segment, or what was found of it on the disk, and tell what is damaged.
+
+        May be called from any thread; the owner then calls `settle` with the result. Raises
+        `StorageFailed` if the file cannot be opened.
+        """
+        extent = segment.doubt or Extent(segment.size, segment.end_offset)
+        written = Written(segment.base_offset, extent, self._epochs.at, segment.index_interval)
+        return verify(FileHandle.open(self._disk, segment.path), written, pace)
+
+    def settle(self, segment: Segment, verdict: Verdict) -> Sequence[Damage]:
+        """Take note of what `verify` has shown, and return what is damaged that was not before."""
+        if segment not in self._chain.segments:
+            return ()
+        known = segment.damage
+        with self._lock:
+            segment.settle(verdict)
+        return [damage for damage in segment.damage if damage not in known]
+
+    @property
+    def damage(self) -> Sequence[Damage]:
+        """All that is known to be damaged, oldest first."""
+        return [damage for segment in self._chain.segments for damage in segment.damage]
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """The last epoch up to the one given, and the offset where it ended; -1, -1 if unknown."""
@@ -493,6 +537,12 @@ class PartitionLog:
         with self._durability.turn:
             self._closed = True
             self._chain.release()
+
+    def _verify_at_once(self, segment: Segment) -> None:
+        if not self.verifies_at_once:
+            raise Unverified(segment)
+        for damage in self.settle(segment, self.verify(segment)):
+            logger.error("%s", damage)
 
     def _refusal(self) -> LogError:
         if self._closed:

@@ -26,6 +26,7 @@ from headrace.log.recovery_report import Recovery, RecoveryNotes
 from headrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offset_of, segment_name
 from headrace.log.settings import LogSettings
 from headrace.log.transactions import Transactions
+from headrace.log.verification import Extent
 from headrace.log.walk import valid_batches
 from headrace.records import (
     NO_TIMESTAMP,
@@ -180,6 +181,8 @@ class _Recoverer:
         segment.end_offset = row.end_offset
         segment.size = segment.synced_size = row.size
         segment.max_timestamp = row.max_timestamp
+        if row.size:
+            segment.doubt = Extent(row.size, row.end_offset)
         self._expected = row.end_offset
         if growing:
             handle = FileHandle.open(self._disk, segment.path)

@@ -1,18 +1,20 @@
 """One file of a log: raw record batches, and an index that finds any of them."""
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from headrace.log.checkpoint import KnownSegment
 from headrace.log.disk import Disk, write_all
-from headrace.log.errors import CorruptFile, UnsupportedFormat
+from headrace.log.errors import CorruptFile, CorruptRecords, UnsupportedFormat, Unverified
 from headrace.log.handles import MAX_INDEX_MEMORY, MAX_OPEN_SEGMENTS, FileHandle, OpenFiles
 from headrace.log.index import RecentBatches, SparseIndex
 from headrace.log.index_file import IndexFile, rebuild_index
 from headrace.log.slices import LogSlice
+from headrace.log.verification import Damage, Extent, Verdict
 from headrace.log.walk import headers
-from headrace.records import NO_TIMESTAMP, Readable
+from headrace.records import NO_TIMESTAMP, BatchHeader, Readable
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -48,13 +50,16 @@ class Segment:
     """
 
     __slots__ = (
+        "_intact_index",
         "_next_entry",
         "_recent",
         "active",
         "base_offset",
         "created_ms",
+        "damage",
         "directory",
         "disk",
+        "doubt",
         "end_offset",
         "index",
         "index_file",
@@ -93,6 +98,11 @@ class Segment:
         """Where the index is saved."""
         self.active: OpenSegment | None = None
         """The open file and the index of the active segment; None if it is sealed."""
+        self.doubt: Extent | None = None
+        """What was found on the disk and not read since; None if all is known to be intact."""
+        self.damage: tuple[Damage, ...] = ()
+        """What is known not to be."""
+        self._intact_index: SparseIndex | None = None
         self._recent: RecentBatches | None = None
         self._next_entry = 0
 
@@ -139,10 +149,49 @@ class Segment:
         found = OPEN_SEGMENTS.get(self)
         if found is None:
             handle = FileHandle.open(self.disk, self.path)
-            index = self.index
+            index = self.index or self._intact_index
             found = OpenSegment(handle, self._load_index(handle) if index is None else index)
             OPEN_SEGMENTS.put(self, found)
         return found
+
+    def verified(self) -> OpenSegment:
+        """The open file and the index of a segment that is known to be intact, or where it is not.
+
+        Raises `Unverified` if it must be verified first.
+        """
+        if self.doubt is not None:
+            raise Unverified(self)
+        return self.opened()
+
+    def batches(self, place: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The places and headers of all intact batches, from one that begins at `place` on."""
+        handle, _ = self.verified()
+        for damage in self.damage:
+            if place < damage.position:
+                yield from headers(handle, place, damage.position)
+            place = max(place, damage.end)
+        yield from headers(handle, place, self.size)
+
+    def settle(self, verdict: Verdict) -> None:
+        """Take note of what a verification has shown, of the file or of its first part.
+
+        From then on readers stop before what is damaged, and find what lies behind it.
+        """
+        if self.doubt == verdict.extent:
+            self.doubt = None
+        self.damage = verdict.damage
+        if verdict.sparse_index is None:
+            return
+        handle, known = self.opened()
+        index = verdict.sparse_index
+        index.extend(known.encode(known.count_before(verdict.extent.size), len(known)))
+        self._intact_index = index
+        self.index_file.saved_entries = 0
+        if self.active is not None:
+            self.index = index
+            self.active = OpenSegment(handle, index)
+        else:
+            OPEN_SEGMENTS.put(self, OpenSegment(handle, index))
 
     def release(self) -> None:
         """Let go of everything that is in memory."""
@@ -184,13 +233,20 @@ class Segment:
         """The whole batches from the one that holds `offset` on, ending by offset `limit`.
 
         Cuts where an index entry or a remembered batch allows, so it may return a little less than
-        `max_bytes` would permit. Touches the file only if neither knows a cut.
+        `max_bytes` would permit. Touches the file only if neither knows a cut. Raises `Unverified`
+        if the batches must be verified first, and `CorruptRecords` if they were, in vain.
         """
         recent = self._recent
+        is_recent = recent is not None and recent.reaches(offset)
+        if self.doubt is not None and not is_recent:
+            raise Unverified(self)
         handle, index = self.opened()
-        if recent is not None and recent.reaches(offset):
+        stop = self.size
+        if recent is not None and is_recent:
             start = recent.position_of(offset)
         else:
+            if self.damage:
+                stop = self._before_damage(offset)
             start = self._locate(offset, handle, index)
         if limit >= self.end_offset:
             end = self.size
@@ -204,8 +260,9 @@ class Segment:
                 end = recent.boundary_below(end)
             else:
                 end = index.boundary_below(end)
+        end = min(end, stop)
         if end <= start:
-            end = self._walk_to_end(handle, start, limit, max_bytes, at_least_one)
+            end = self._walk_to_end(handle, start, stop, limit, max_bytes, at_least_one)
         return LogSlice(handle, start, end - start)
 
     def _locate(self, offset: int, handle: FileHandle, index: SparseIndex) -> int:
@@ -217,11 +274,26 @@ class Segment:
                     return position
         return place.position
 
+    def _before_damage(self, offset: int) -> int:
+        """Where a reader that begins at an offset must stop; it must not begin in the damage."""
+        for damage in self.damage:
+            if damage.first_offset <= offset < damage.next_offset:
+                raise CorruptRecords(str(damage), damage.next_offset)
+            if offset < damage.first_offset:
+                return damage.position
+        return self.size
+
     def _walk_to_end(
-        self, handle: FileHandle, start: int, limit: int, max_bytes: int, at_least_one: bool
+        self,
+        handle: FileHandle,
+        start: int,
+        stop: int,
+        limit: int,
+        max_bytes: int,
+        at_least_one: bool,
     ) -> int:
         end = start
-        for position, header in headers(handle, start, self.size):
+        for position, header in headers(handle, start, stop):
             following = position + header.size
             fits = following - start <= max_bytes or (at_least_one and end == start)
             if not fits or header.next_offset > limit:
