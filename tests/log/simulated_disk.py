@@ -222,6 +222,9 @@ class SimulatedDisk:
         directory = self._directory(path.parent)
         directory.change(_without(directory.entries, path.name))
 
+    def forget_cached(self, descriptor: int, /) -> None:
+        self._enter("forget_cached")
+
     def sync_directory(self, path: Path) -> None:
         self._enter("sync_directory")
         self._directory(path).sync()

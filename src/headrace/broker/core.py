@@ -29,6 +29,7 @@ from headrace.broker.transactions import (
     TransactionSettings,
     TransactionStore,
 )
+from headrace.broker.verification import Verification
 from headrace.clock import Clock, SystemClock
 from headrace.log import SYSTEM_DISK, DataDirectory, Disk, Flush, Journal
 from headrace.settings import BrokerSettings
@@ -76,6 +77,7 @@ class BrokerCore:
             self.cluster_id = directory.cluster_id
             self.commits = GroupCommit(loop)
             opened.callback(self.commits.close)
+            self.verification = Verification(loop, self.metrics)
             self.archive: BrokerArchive | None = None
             """Where sealed segments go, if the broker was given an archive."""
             if settings.archive is not None:
@@ -84,9 +86,15 @@ class BrokerCore:
                 )
                 opened.callback(self.archive.close)
             self.topics = Catalogue(
-                directory, settings, self.clock, self.commits, archive=self.archive
+                directory,
+                settings,
+                self.clock,
+                self.commits,
+                self.verification,
+                archive=self.archive,
             )
             opened.callback(self.topics.close)
+            opened.callback(self.verification.close)
             self.metrics.truncated_bytes = sum(
                 partition.log.recovery.truncated_bytes for partition in self.partitions()
             )

@@ -39,7 +39,9 @@ class Metrics:
         "rejected_batches",
         "requests",
         "retired_bytes",
+        "scrubs",
         "truncated_bytes",
+        "verified_bytes",
     )
 
     def __init__(self) -> None:
@@ -51,7 +53,9 @@ class Metrics:
         self.refused_connections = 0
         self.rejected_batches = 0
         self.retired_bytes = 0
+        self.scrubs = 0
         self.truncated_bytes = 0
+        self.verified_bytes = 0
 
 
 def render(core: "BrokerCore") -> str:
@@ -96,6 +100,13 @@ def _lines(core: "BrokerCore") -> Iterator[str]:
         "Bytes of torn tails cut off when the broker started.",
         metrics.truncated_bytes,
     )
+    yield from _family(
+        "verified_bytes_total",
+        "counter",
+        "Stored bytes read to see whether they are intact.",
+        metrics.verified_bytes,
+    )
+    yield from _family("scrubs_total", "counter", "Rounds of scrubbing.", metrics.scrubs)
     yield from _family(
         "request_memory_bytes", "gauge", "Memory of requests in flight.", core.memory.in_use
     )
@@ -208,6 +219,7 @@ def _partition_families(core: "BrokerCore") -> Iterator[str]:
         ("log_start_offset", "gauge", "First offset kept.", lambda p: p.start_offset),
         ("high_watermark", "gauge", "First offset not readable.", lambda p: p.log.high_watermark),
         ("log_size_bytes", "gauge", "Bytes stored.", lambda p: p.log.size),
+        ("damaged_ranges", "gauge", "Known damages.", lambda p: len(p.log.damage)),
     )
     for name, kind, text, value in families:
         yield f"# HELP headrace_{name} {text}"

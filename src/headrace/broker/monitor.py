@@ -90,6 +90,14 @@ class Monitor:
         ]
         if failed:
             return _response("503 Service Unavailable", "text/plain", "\n".join(failed) + "\n")
+        damaged = [
+            f"{partition.topic}-{partition.index}: {damage}"
+            for partition in self._core.partitions()
+            for damage in partition.log.damage
+        ]
+        if damaged:
+            # A restart would not help, so this is no reason to be taken for dead.
+            return _response("200 OK", "text/plain", "\n".join(["damaged", *damaged]) + "\n")
         return _response("200 OK", "text/plain", "ok\n")
 
 

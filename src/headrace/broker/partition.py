@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.log import Append, Flush, LogSettings, LogSlice, PartitionLog, Retired
-from headrace.log.errors import OffsetOutOfRange
+from headrace.log.errors import OffsetOutOfRange, Unverified
+from headrace.log.slices import EMPTY_SLICE
 from headrace.records import MARKER_SIZE, BatchHeader, Marker
 
 if TYPE_CHECKING:
     from headrace.broker.archive.partition import PartitionArchive
     from headrace.broker.durability import GroupCommit, Waiter
+    from headrace.broker.verification import Verification
+
+T = TypeVar("T")
+"""What a look into the log finds."""
 
 Wake = Callable[[int], None]
 """Told how many more bytes can be read; 0 if that has to be found out."""
@@ -22,6 +27,7 @@ class Partition:
     __slots__ = (
         "_commits",
         "_unannounced",
+        "_verification",
         "_wakes",
         "archive",
         "bytes_in",
@@ -36,7 +42,14 @@ class Partition:
         "waits_for_sync",
     )
 
-    def __init__(self, topic: str, index: int, log: PartitionLog, commits: "GroupCommit") -> None:
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        log: PartitionLog,
+        commits: "GroupCommit",
+        verification: "Verification",
+    ) -> None:
         self.topic = topic
         self.index = index
         self.log = log
@@ -53,6 +66,8 @@ class Partition:
         """Whether what is appended is acknowledged, and shown to readers, only once synced."""
         self._commits = commits
         self._unannounced = 0
+        self._verification = verification
+        log.verifies_at_once = False
         self._wakes: set[Wake] = set()
 
     @property
@@ -109,7 +124,19 @@ class Partition:
                 raise OffsetOutOfRange(offset, self.start_offset, self.log.end_offset)
             if offset < self.log.start_offset:
                 return archive.read(offset, max_bytes, at_least_one=at_least_one)
-        return self.log.read(offset, max_bytes, at_least_one=at_least_one, up_to=up_to)
+        try:
+            return self.log.read(offset, max_bytes, at_least_one=at_least_one, up_to=up_to)
+        except Unverified as doubt:
+            self._verification.request(self, doubt.segment)
+            return EMPTY_SLICE
+
+    async def when_verified(self, look: Callable[[], T]) -> T:
+        """The result of a look into the log, which may have to be verified first."""
+        while True:
+            try:
+                return look()
+            except Unverified as doubt:
+                await self._verification.request(self, doubt.segment)
 
     def delete_records(self, before: int) -> int:
         """Let the partition start at `before`, here and in the archive; return its start."""
@@ -170,6 +197,10 @@ class Partition:
         """Take note that the log is durable up to an offset."""
         if self.log.advance(flushed):
             self._announce_synced()
+
+    def look_again(self) -> None:
+        """Wake everybody: there may be more to read, or an error to find."""
+        self._announce(0)
 
     def watch(self, wake: Wake) -> None:
         """Be told about every growth of what can be read."""

@@ -12,6 +12,7 @@ from headrace.broker.dispatch import Dispatcher
 from headrace.broker.event_loop import reason_of
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.monitor import Monitor
+from headrace.broker.scrubbing import Scrubbing
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import SYSTEM_DISK, Disk
@@ -59,6 +60,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._all_gone = asyncio.Event()
         self._housekeeping = Housekeeping(self.core, self)
+        self._scrubbing = Scrubbing(self.core)
         self._monitor: Monitor | None = None
         self._listener: asyncio.Server | None = None
 
@@ -90,6 +92,7 @@ class Server:
             await self.stop()
             raise
         self._housekeeping.start()
+        self._scrubbing.start()
         if self.core.archiving is not None:
             self.core.archiving.start()
         self.core.groups.start()
@@ -103,6 +106,7 @@ class Server:
             await self._monitor.stop()
         await self._housekeeping.stop()
         await self.core.excisions.stop()
+        await self._scrubbing.stop()
         if self.core.archiving is not None:
             await self.core.archiving.stop()
         for connection in tuple(self._connections):

@@ -25,6 +25,7 @@ from headrace.broker.topic_configs import (
     effective,
     log_settings,
 )
+from headrace.broker.verification import Verification
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import DataDirectory, Journal, PartitionLog
@@ -121,12 +122,14 @@ class Catalogue:
         settings: BrokerSettings,
         clock: Clock,
         commits: GroupCommit,
+        verification: Verification,
         archive: BrokerArchive | None = None,
     ) -> None:
         self._directory = directory
         self._settings = settings
         self._clock = clock
         self._commits = commits
+        self._verification = verification
         self._archive = archive
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
@@ -311,7 +314,7 @@ class Catalogue:
             clock=self._clock,
             disk=self._directory.disk,
         )
-        partition = Partition(topic.name, index, opened, self._commits)
+        partition = Partition(topic.name, index, opened, self._commits, self._verification)
         self._settle_archive(topic, partition)
         return partition
 

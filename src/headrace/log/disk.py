@@ -55,6 +55,10 @@ class Disk(Protocol):
         """Return once a file's bytes and size are on the disk; its name may still not be."""
         ...
 
+    def forget_cached(self, descriptor: int, /) -> None:
+        """Let what is read next of a file come from the disk, if the system can do that."""
+        ...
+
     def make_directory(self, path: Path) -> None:
         """Make a directory, and those above it, unless they are there."""
         ...
@@ -117,6 +121,11 @@ class SystemDisk:
     def size(self, descriptor: int) -> int:
         """How many bytes an open file has."""
         return os.fstat(descriptor).st_size
+
+    def forget_cached(self, descriptor: int, /) -> None:
+        """Let what is read next of a file come from the disk, if the system can do that."""
+        if sys.platform == "linux":
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def make_directory(self, path: Path) -> None:
         """Make a directory, and those above it, unless they are there."""

@@ -22,7 +22,6 @@ from headrace.log.errors import (
     Unverified,
     storage_error,
 )
-from headrace.log.handles import FileHandle
 from headrace.log.lookup import find_by_time, find_newest
 from headrace.log.manifest import MANIFEST
 from headrace.log.recovery import RecoveredLog, recover
@@ -33,7 +32,16 @@ from headrace.log.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.log.settings import Flush, LogSettings
 from headrace.log.slices import EMPTY_SLICE, LogSlice
 from headrace.log.transactions import AbortedTransaction
-from headrace.log.verification import Damage, Extent, Pace, Verdict, Written, at_once, verify
+from headrace.log.verification import (
+    Damage,
+    Extent,
+    Pace,
+    Verdict,
+    Written,
+    at_once,
+    forget_cached,
+    verify,
+)
 from headrace.records import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -398,12 +406,20 @@ class PartitionLog:
     def verify(self, segment: Segment, pace: Pace = at_once) -> Verdict:
         """Read a segment, or what was found of it on the disk, and tell what is damaged.
 
-        May be called from any thread; the owner then calls `settle` with the result. Raises
-        `StorageFailed` if the file cannot be opened.
+        May be called from any thread; the owner then calls `settle` with the result.
         """
+        if self._closed:
+            raise self._refusal()
         extent = segment.doubt or Extent(segment.size, segment.end_offset)
         written = Written(segment.base_offset, extent, self._epochs.at, segment.index_interval)
-        return verify(FileHandle.open(self._disk, segment.path), written, pace)
+        return verify(self._disk, segment.path, written, pace)
+
+    def scrub(self, segment: Segment, pace: Pace) -> Verdict:
+        """Like `verify`, but read from the disk what the system has in memory."""
+        if self._closed:
+            raise self._refusal()
+        forget_cached(self._disk, segment.path)
+        return self.verify(segment, pace)
 
     def settle(self, segment: Segment, verdict: Verdict) -> Sequence[Damage]:
         """Take note of what `verify` has shown, and return what is damaged that was not before."""

@@ -6,10 +6,12 @@ the offsets that it held; where the next intact one begins is found by looking f
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.log.disk import Disk
 from headrace.log.errors import StorageFailed
 from headrace.log.handles import FileHandle
 from headrace.log.index import SparseIndex
@@ -73,7 +75,7 @@ def at_once(count: int) -> None:
     """The pace of somebody who is waited for."""
 
 
-def verify(handle: FileHandle, written: Written, pace: Pace = at_once) -> Verdict:
+def verify(disk: Disk, path: Path, written: Written, pace: Pace = at_once) -> Verdict:
     """Read a segment and compare it with what is known of it.
 
     Blocks, and touches nothing but the file, so that any thread may do it. A file that cannot be
@@ -81,6 +83,7 @@ def verify(handle: FileHandle, written: Written, pace: Pace = at_once) -> Verdic
     """
     size, end_offset = written.extent
     try:
+        handle = FileHandle.open(disk, path)
         check = _Check(handle, written, pace, gapless=False)
         check.run()
         if check.spans == end_offset - written.base_offset and not check.in_sequence:
@@ -88,9 +91,19 @@ def verify(handle: FileHandle, written: Written, pace: Pace = at_once) -> Verdic
             check = _Check(handle, written, pace, gapless=True)
             check.run()
     except StorageFailed as error:
-        whole = Damage(handle.path, 0, size, written.base_offset, end_offset, str(error))
+        whole = Damage(path, 0, size, written.base_offset, end_offset, str(error))
         return Verdict(written.extent, (whole,), SparseIndex(written.base_offset))
     return Verdict(written.extent, tuple(check.damage), check.index if check.damage else None)
+
+
+def forget_cached(disk: Disk, path: Path) -> None:
+    """Have the next reader of a file get it from the disk, as far as the system grants that."""
+    with suppress(OSError):
+        descriptor = disk.open(path)
+        try:
+            disk.forget_cached(descriptor)
+        finally:
+            disk.close(descriptor)
 
 
 class _Open(NamedTuple):

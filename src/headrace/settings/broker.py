@@ -76,6 +76,15 @@ class BrokerSettings(Section):
         Size(unlimited=True), -1, "Bytes a second that compaction moves at most; -1: no limit."
     )
 
+    scrub_interval_ms: int = setting(
+        Duration(minimum=1, unlimited=True),
+        "1 day",
+        'Time between rounds of reading all stored segments for damage; "unlimited": none.',
+    )
+    scrub_rate: int = setting(
+        Size(minimum=1 << 10), "16 MiB", "Bytes a second that such a round reads at most."
+    )
+
     archive: str | None = setting(
         Maybe(Text()), None, "Where archived segments go: a directory, or a URL of a store."
     )

@@ -9,7 +9,7 @@ from headrace.broker.handlers.fetch_wire import PartitionReply, TopicReply
 from headrace.broker.handlers.partitions import check_epoch
 from headrace.broker.protocol import Call
 from headrace.broker.reply import Pending, Reply
-from headrace.log.errors import LogError, OffsetOutOfRange
+from headrace.log.errors import CorruptRecords, LogError, OffsetOutOfRange
 
 if TYPE_CHECKING:
     import asyncio
@@ -102,7 +102,8 @@ class Fetch:
                 replies.append(reply)
                 self._watched.append(partition)
                 if reply.error is not ErrorCode.none:
-                    failed = True
+                    # Nothing makes that well again soon, and some clients ask again at once.
+                    failed = failed or reply.error is not ErrorCode.corrupt_message
                 elif reply.records is not None:
                     self._sent.append((partition, reply.records.length))
                     found += reply.records.length
@@ -177,6 +178,8 @@ def _read(
         found = partition.read(offset, limit, at_least_one=at_least_one, up_to=up_to)
     except OffsetOutOfRange:
         code = ErrorCode.offset_out_of_range
+    except CorruptRecords:
+        code = ErrorCode.corrupt_message
     except LogError:
         code = ErrorCode.kafka_storage_error
     else:

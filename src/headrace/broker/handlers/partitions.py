@@ -101,11 +101,13 @@ async def _first_from(partition: "Partition", timestamp: int) -> "RecordPosition
     found = None
     if partition.archive is not None:
         found = await partition.archive.offset_for_time(timestamp)
-    return partition.log.offset_for_time(timestamp) if found is None else found
+    if found is None:
+        found = await partition.when_verified(lambda: partition.log.offset_for_time(timestamp))
+    return found
 
 
 async def _newest(partition: "Partition") -> "RecordPosition | None":
-    found = partition.log.max_timestamp()
+    found = await partition.when_verified(partition.log.max_timestamp)
     if partition.archive is not None:
         archived = partition.archive.max_timestamp()
         if archived > (UNKNOWN if found is None else found.timestamp):
