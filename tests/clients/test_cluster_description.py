@@ -1,6 +1,7 @@
 """What a cluster says about itself."""
 
 import struct
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicCollection
@@ -129,3 +130,40 @@ def test_described_partitions_come_with_what_may_be_done_to_their_topic(
             cursor=None,
         ).topics
     assert found.topic_authorized_operations == sum(1 << code for code in (*range(3, 9), 10, 11))
+
+
+def test_features_are_told_at_their_levels(cluster: Cluster):
+    software = {"client_software_name": "test", "client_software_version": "1"}
+    expected = {"group.version": 1, "transaction.version": 2}
+    with Wire(cluster) as wire:
+        older = wire.ask("api_versions", 3, **software)
+        newer = wire.ask("api_versions", 4, **software)
+    for answer in (older, newer):
+        levels = {one.name: one.max_version_level for one in answer.finalized_features}
+        assert levels | expected == levels
+        assert answer.finalized_features_epoch >= 0
+    assert not any(one.min_version == 0 for one in older.supported_features)
+    supported = {one.name: one.max_version for one in newer.supported_features}
+    assert supported | expected == supported
+
+
+def test_the_one_node_decides_about_the_cluster(cluster: Cluster):
+    def ask(topic: str, version: int) -> Any:
+        asked = [{"topic_name": topic, "partitions": [{"partition_index": 0}]}]
+        return wire.ask("describe_quorum", version, topics=asked).topics[0].partitions[0]
+
+    with Wire(cluster) as wire:
+        for version in range(3):
+            quorum = ask("__cluster_metadata", version)
+            assert (quorum.error_code, quorum.leader_id) == (ErrorCode.none, 1)
+            assert [voter.replica_id for voter in quorum.current_voters] == [1]
+            assert ask("orders", version).error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_nobody_has_quotas_or_passwords(cluster: Cluster):
+    with Wire(cluster) as wire:
+        assert wire.ask("describe_client_quotas", 1, components=[], strict=False).entries == ()
+        everybody = wire.ask("describe_user_scram_credentials", 0, users=None)
+        assert (everybody.error_code, everybody.results) == (ErrorCode.none, ())
+        named = wire.ask("describe_user_scram_credentials", 0, users=[{"name": "bob"}])
+        assert [one.error_code for one in named.results] == [ErrorCode.resource_not_found]

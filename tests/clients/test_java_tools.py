@@ -25,6 +25,7 @@ CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 LOG_DIRECTORIES = "org.apache.kafka.tools.LogDirsCommand"
+METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 
@@ -162,3 +163,49 @@ def test_settings_records_and_directories_have_tools_too(
     assert re.search(rf"{topic}-0\s+low_watermark: 6", deleted)
     assert f'"partition":"{topic}-0"' in directories
     assert "retention.ms=7654321" in run(cluster, CONFIGS, *entity, "--describe")
+
+
+def test_consumer_groups_of_the_new_kind_have_tools_too(cluster: Cluster, topic: str, group: str):
+    send(cluster, topic, [b"first", b"second"])
+    entity = ("--entity-type", "groups", "--entity-name", group)
+    run(cluster, CONFIGS, *entity, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
+    printed = run(
+        cluster,
+        CONSOLE_CONSUMER,
+        *("--topic", topic, "--group", group, "--from-beginning", "--max-messages", "2"),
+        *("--timeout-ms", "20000", "--command-property", "group.protocol=consumer"),
+    )
+    assert printed.splitlines() == ["first", "second"]
+    with consumer(cluster, group, {"group.protocol": "consumer"}) as member:
+        member.subscribe([topic])
+        eventually(lambda: member.poll(0.1) is None and member.assignment())
+        of_group = ("--describe", "--group", group)
+        offsets, members, state, configs = run_all(
+            cluster,
+            [
+                (CONSUMER_GROUPS, *of_group),
+                (CONSUMER_GROUPS, *of_group, "--members", "--verbose"),
+                (CONSUMER_GROUPS, *of_group, "--state"),
+                (CONFIGS, *entity, "--describe"),
+            ],
+        )
+    assert [group, topic, "0", "2", "2", "0"] in rows(offsets, 6)
+    assert any(row[0] == group and f"{topic}:0" in row for row in rows(members))
+    assert any(row[0] == group and {"uniform", "Stable"} <= set(row) for row in rows(state))
+    assert "consumer.session.timeout.ms=50000" in configs
+
+
+def test_tools_find_nothing_where_there_is_nothing(cluster: Cluster):
+    quotas, quorum = run_all(
+        cluster,
+        [
+            (CONFIGS, "--describe", "--entity-type", "clients"),
+            (METADATA_QUORUM, "describe", "--status"),
+        ],
+    )
+    assert quotas.strip() == ""
+    assert re.search(r"LeaderId:\s+1\s", quorum)
+
+
+def rows(table: str, columns: int | None = None) -> list[list[str]]:
+    return [line.split()[:columns] for line in table.splitlines() if line.strip()]

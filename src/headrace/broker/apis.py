@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.handlers import (
+    absent,
     cluster,
     configs,
     consumer_groups,
@@ -97,6 +98,9 @@ _SERVED = (
     Api(45, "alter_partition_reassignments", 0, 1, replicas.alter_partition_reassignments),
     Api(46, "list_partition_reassignments", 0, 0, replicas.list_partition_reassignments),
     Api(47, "offset_delete", 0, 0, offsets.offset_delete),
+    Api(48, "describe_client_quotas", 0, 1, absent.describe_client_quotas),
+    Api(50, "describe_user_scram_credentials", 0, 0, absent.describe_user_scram_credentials),
+    Api(55, "describe_quorum", 0, 2, cluster.describe_quorum),
     Api(60, "describe_cluster", 0, 2, cluster.describe_cluster),
     Api(61, "describe_producers", 0, 0, producer_states.describe_producers),
     Api(65, "describe_transactions", 0, 0, transaction_admin.describe_transactions),

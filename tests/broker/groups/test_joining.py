@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.groups import Departure, GroupState, MemberProtocol
 from tests.broker.groups.refusals import refusal, refused
-from tests.broker.groups.simulation import GROUP, RANGE, SESSION_MS, Simulation
+from tests.broker.groups.simulation import GROUP, RANGE, SESSION_MS, Simulation, let_tasks_run
 
 BOTH = (MemberProtocol("range", b"r"), MemberProtocol("sticky", b"s"))
 STICKY_FIRST = (MemberProtocol("sticky", b"s"), MemberProtocol("range", b"r"))
@@ -283,3 +283,34 @@ async def test_a_newcomer_that_waits_for_too_long_is_dropped(simulation: Simulat
         with refused(ErrorCode.rebalance_in_progress):
             simulation.heartbeat(member.member_id, member.generation)
     assert await refusal(newcomer) is ErrorCode.unknown_member_id
+
+
+async def test_a_newcomer_that_goes_away_while_it_joins_is_not_waited_for(simulation: Simulation):
+    (member,) = await simulation.stable(1)
+    newcomer = await simulation.new_id()
+    joining = await simulation.join(newcomer)
+    joining.cancel()
+    rejoined = await simulation.join(member.member_id, protocols=RANGE)
+    await simulation.pass_time()
+    answer = await rejoined
+    assert [each.member_id for each in answer.members] == [member.member_id]
+
+
+async def test_the_only_newcomer_of_a_group_that_goes_away_leaves_it_empty(simulation: Simulation):
+    joining = await simulation.join(await simulation.new_id())
+    joining.cancel()
+    await let_tasks_run()
+    await simulation.pass_time()
+    assert simulation.groups.describe(GROUP).state is GroupState.EMPTY
+
+
+async def test_a_member_that_loses_its_connection_while_it_joins_again_keeps_its_place(
+    simulation: Simulation,
+):
+    first, second = await simulation.stable(2)
+    rejoining = await simulation.join(first.member_id)
+    rejoining.cancel()
+    again = await simulation.join(first.member_id)
+    other = await simulation.join(second.member_id)
+    await simulation.pass_time()
+    assert (await again).generation == (await other).generation == first.generation + 1

@@ -93,7 +93,11 @@ class GroupCoordinator:
         group = self._groups.join_classic(request.group_id, request.member_id)
         reply: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
         joining.join(group, request, reply)
-        return await reply
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            joining.abandon(group, reply)
+            raise
 
     async def sync(self, request: SyncRequest) -> Synced:
         """Get a member's assignment; returns once the leader has brought it."""

@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeLogDirs: the one node and its disk."""
+"""DescribeCluster, DescribeQuorum and DescribeLogDirs: the one node and its disk."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 BROKERS = 1
 """The kind of endpoint that clients ask for; the other is controllers."""
+
+METADATA_TOPIC = "__cluster_metadata"
+"""The name under which tools ask for the log of a cluster's metadata."""
+
+FIRST_WITH_NODES = 2
+"""The version of DescribeQuorum from which on the reply tells where the nodes are."""
 
 
 def describe_cluster(core: "BrokerCore", request: Any, call: Call) -> Any:
@@ -31,6 +37,59 @@ def describe_cluster(core: "BrokerCore", request: Any, call: Call) -> Any:
                 broker_id=core.node_id, host=host, port=port, is_fenced=False
             ),
         ),
+    )
+
+
+def describe_quorum(core: "BrokerCore", request: Any, call: Call) -> Any:
+    """Describe who decides about the cluster: the one node, which agrees with itself.
+
+    What Kafka keeps in the topic that tools ask for is the journal of topics here.
+    """
+    host, port = call.address
+    listener = call.reply.Listener if call.version >= FIRST_WITH_NODES else None
+    return call.reply.DescribeQuorumResponse(
+        error_code=ErrorCode.none,
+        error_message=None,
+        topics=tuple(
+            call.reply.TopicData(
+                topic_name=topic.topic_name,
+                partitions=tuple(
+                    _quorum(core, topic.topic_name, partition.partition_index, call)
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+        nodes=(
+            call.reply.Node(
+                node_id=core.node_id, listeners=(listener(name="PLAINTEXT", host=host, port=port),)
+            ),
+        )
+        if listener
+        else (),
+    )
+
+
+def _quorum(core: "BrokerCore", topic: str, partition: int, call: Call) -> Any:
+    known = (topic, partition) == (METADATA_TOPIC, 0)
+    entries = core.topics.journal.entry_count
+    now_ms = core.clock.now_ms()
+    voter = call.reply.ReplicaState(
+        replica_id=core.node_id,
+        replica_directory_id=None,
+        log_end_offset=entries,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return call.reply.PartitionData(
+        partition_index=partition,
+        error_code=ErrorCode.none if known else ErrorCode.unknown_topic_or_partition,
+        error_message=None,
+        leader_id=core.node_id if known else 0,
+        leader_epoch=1 if known else 0,
+        high_watermark=entries if known else 0,
+        current_voters=(voter,) if known else (),
+        observers=(),
     )
 
 

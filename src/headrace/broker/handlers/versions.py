@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 FIRST_WITH_FEATURES = 3
 """The version from which on the reply tells what the cluster has agreed on."""
 
+FIRST_WITH_LEVEL_0 = 4
+"""The version from which on features that can be switched off are told."""
+
 
 def api_versions(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Answer with every API that the broker serves."""
@@ -34,8 +37,13 @@ def supported(call: Call, error: ErrorCode) -> Any:
             )
             for api in APIS.values()
         ),
-        # Kafka leaves features out whose first level is 0, which all of these have.
-        supported_features=(),
+        supported_features=tuple(
+            call.reply.SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in FEATURES.items()
+        )
+        # Clients of older versions take a first level of 0 for an error.
+        if call.version >= FIRST_WITH_LEVEL_0
+        else (),
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=tuple(
             call.reply.FinalizedFeatureKey(

@@ -39,6 +39,18 @@ def join(group: ClassicGroup, request: JoinRequest, reply: Reply) -> None:
         _join_without_id(group, request, reply)
 
 
+def abandon(group: ClassicGroup, reply: Reply) -> None:
+    """Whoever waited for the reply has gone; a newcomer is not waited for any longer.
+
+    It has never been a member, so it cannot leave: a consumer that is closed while it joins just
+    closes its connection.
+    """
+    for member in group.roster:
+        if member.is_new and member.joining.holds(reply):
+            group.remove(member)
+            group.rebalance(f"{member.id} went away while it joined")
+
+
 def _has_room(group: ClassicGroup, member_id: str) -> bool:
     limit = group.settings.max_group_size
     if limit is None or group.state is GroupState.EMPTY:

@@ -14,8 +14,9 @@ Answer = TypeVar("Answer")
 class Parked(Generic[Answer]):
     """The place where one request of a member waits for its answer.
 
-    A client that has gone away cancels its future but keeps its place: to the group it is a member
-    that waits until its generation is complete and whose session then expires.
+    A client that has gone away cancels its future. A newcomer then loses its place (`joining`);
+    another member keeps it: to the group it waits until its generation is complete, and its session
+    then expires unless it comes back.
     """
 
     __slots__ = ("_reply",)
@@ -27,6 +28,10 @@ class Parked(Generic[Answer]):
     def waiting(self) -> bool:
         """Whether a request waits here."""
         return self._reply is not None
+
+    def holds(self, reply: "asyncio.Future[Answer]") -> bool:
+        """Whether it is this request that waits here."""
+        return self._reply is reply
 
     def wait(self, reply: "asyncio.Future[Answer]") -> None:
         """Let a request wait; one that waits already is a lost attempt and is sent away."""
