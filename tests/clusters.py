@@ -36,33 +36,70 @@ class Cluster:
         return int(self.bootstrap.rpartition(":")[2])
 
 
-@contextlib.contextmanager
-def headrace_cluster(*options: str) -> Iterator[Cluster]:
-    """A Headrace broker in a process of its own, started as a user starts it."""
-    with tempfile.TemporaryDirectory(prefix="headrace-") as directory:
-        log = Path(directory) / "broker.log"
-        place = ("--port", "0", "--data", str(Path(directory) / "data"))
-        with log.open("wb") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "headrace", "broker", *place, *options],
+class HeadraceProcess:
+    """A Headrace broker in a process of its own, started as a user starts it.
+
+    Whenever it is started again it has the same port and the data that it left.
+    """
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self._data = directory / "data"
+        self._log = directory / "broker.log"
+        self._options = options
+        self._process: subprocess.Popen[str] | None = None
+        self.cluster = Cluster(HEADRACE, "127.0.0.1:0")
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        place = ("--port", str(self.cluster.port), "--data", str(self._data))
+        with self._log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "headrace", "broker", *place, *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
             )
-        with process:
+        self.cluster = Cluster(HEADRACE, _await_ready_line(self._process, self._log))
+
+    def kill(self) -> None:
+        """End it without giving it a chance to do anything."""
+        assert self._process is not None
+        with self._process as process:
+            process.kill()
+
+    def stop(self) -> None:
+        """Ask it to stop, and fail if it did not take that well."""
+        assert self._process is not None
+        with self._process as process:
+            process.terminate()
             try:
-                yield Cluster(HEADRACE, _await_ready_line(process, log))
-            finally:
-                process.terminate()
-                try:
-                    process.wait(10)
-                except subprocess.TimeoutExpired:
-                    process.kill()
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
         if process.returncode not in {0, -15}:
             raise AssertionError(
-                f"the broker exited with {process.returncode}:\n{log.read_text()[-4000:]}"
+                f"the broker exited with {process.returncode}:\n{self._log.read_text()[-4000:]}"
             )
+
+
+@contextlib.contextmanager
+def headrace_process(*options: str) -> Iterator[HeadraceProcess]:
+    """A running broker that can be killed and started again; its data goes in the end."""
+    with tempfile.TemporaryDirectory(prefix="headrace-") as directory:
+        broker = HeadraceProcess(Path(directory), *options)
+        broker.start()
+        try:
+            yield broker
+        finally:
+            broker.stop()
+
+
+@contextlib.contextmanager
+def headrace_cluster(*options: str) -> Iterator[Cluster]:
+    """A Headrace broker that is left alone."""
+    with headrace_process(*options) as broker:
+        yield broker.cluster
 
 
 @contextlib.contextmanager
