@@ -28,7 +28,14 @@ class Copier:
         self._target = target
         self._batch: list[Message] = []
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": name,
+                "linger.ms": 0,
+                # Otherwise librdkafka 2.16, having lost its only broker within a transaction, goes
+                # on waiting for it when it is back, whether that is Headrace or Apache Kafka.
+                "metadata.recovery.strategy": "none",
+            }
         )
         self._producer.init_transactions()
         self._consumer = Consumer(

@@ -12,7 +12,7 @@ from random import Random
 
 from headrace.testing.kafka_jars import Jars, classpath, java_program, unavailable
 
-_JAVA_FLAGS = (
+JAVA_FLAGS = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     "-Xshare:auto",
@@ -127,4 +127,4 @@ def compile_java(source: Path, jars: Jars, directory: Path) -> list[str]:
     path = classpath(jars)
     subprocess.run(["javac", "-cp", path, "-d", str(directory), str(source)], check=True)
     classes = os.pathsep.join([str(directory), path])
-    return [java_program(), *_JAVA_FLAGS, "-cp", classes, source.stem]
+    return [java_program(), *JAVA_FLAGS, "-cp", classes, source.stem]
