@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("broker", "cli", "kafka", "log", "records", "settings", "testing")
-MODULES = ("__init__", "clock", "errors", "broker/server", "cli/broker")
+MODULES = ("__init__", "clock", "errors", "broker/server", "cli/archive", "cli/broker")
 
 
 def check(directory: Path) -> subprocess.CompletedProcess[str]:
@@ -59,6 +59,7 @@ def test_our_code_keeps_the_contract() -> None:
     ("module", "code"),
     [
         ("broker/server.py", "import headrace.log"),
+        ("cli/archive.py", "import headrace.log"),
         ("cli/broker.py", "import headrace.broker"),
         ("testing/plugin.py", "import headrace.broker"),
         ("log/segment.py", "import headrace.errors, headrace.clock, headrace.settings"),

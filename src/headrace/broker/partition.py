@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from headrace.log import Append, Flush, LogSettings, LogSlice, PartitionLog, Retired
 from headrace.log.errors import OffsetOutOfRange, Unverified
 from headrace.log.slices import EMPTY_SLICE
+from headrace.log.transactions import AbortedTransaction
 from headrace.records import MARKER_SIZE, BatchHeader, Marker
 
 if TYPE_CHECKING:
@@ -123,7 +124,9 @@ class Partition:
             if offset < self.start_offset:
                 raise OffsetOutOfRange(offset, self.start_offset, self.log.end_offset)
             if offset < self.log.start_offset:
-                return archive.read(offset, max_bytes, at_least_one=at_least_one)
+                if archive.archived.reaches(offset):
+                    return archive.read(offset, max_bytes, at_least_one=at_least_one)
+                offset = self.log.start_offset
         try:
             return self.log.read(offset, max_bytes, at_least_one=at_least_one, up_to=up_to)
         except Unverified as doubt:
@@ -138,6 +141,14 @@ class Partition:
             except Unverified as doubt:
                 await self._verification.request(self, doubt.segment)
 
+    def aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
+        """Like the log's own, but also those that only the archive knows of."""
+        found = self.log.aborted_transactions(first, end)
+        if self.archive is not None and first < self.log.start_offset:
+            archived = self.archive.archived.aborted_transactions(first, end)
+            return sorted({*archived, *found}, key=lambda each: each.last_offset)
+        return found
+
     def delete_records(self, before: int) -> int:
         """Let the partition start at `before`, here and in the archive; return its start."""
         if self.archive is not None and before <= self.log.high_watermark:
@@ -151,8 +162,8 @@ class Partition:
         archived_to = None
         if self.archive is not None:
             self.archive.expire(now_ms)
-            archived = self.archive.archived
-            archived_to = None if archived.is_empty else archived.end_offset
+            if not self.archive.archived.is_empty:
+                archived_to = self.archive.dispensable_to
         retired = self.log.enforce_retention(archived_to)
         self.log.forget_aborted(self.start_offset)
         return retired

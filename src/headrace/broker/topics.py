@@ -8,9 +8,9 @@ catalogue and closed with it.
 import logging
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 import orjson
 from kio.schema.errors import ErrorCode
@@ -63,6 +63,16 @@ class Removal(Protocol):
     def remove(self) -> None:
         """Unlink them; may take a while."""
         ...
+
+
+class TopicRecord(NamedTuple):
+    """A topic as the catalogue's journal tells of it."""
+
+    id: str
+    """In hexadecimal digits."""
+    name: str
+    partitions: int
+    configs: dict[str, str]
 
 
 class Topic:
@@ -276,22 +286,10 @@ class Catalogue:
         self.journal.close()
 
     def _replay(self) -> None:
-        found: dict[str, dict[str, Any]] = {}
-        for entry in self.journal.entries():
-            change = orjson.loads(entry)
-            match change["change"]:
-                case "create":
-                    found[change["id"]] = change
-                case "delete":
-                    found.pop(change["id"], None)
-                case "grow":
-                    found[change["id"]]["partitions"] = change["partitions"]
-                case "configure":
-                    found[change["id"]]["configs"] = change["configs"]
-        for change in found.values():
-            topic = Topic(change["name"], uuid.UUID(hex=change["id"]))
-            topic.configure(change["configs"], self._settings)
-            for index in range(change["partitions"]):
+        for record in replay_topics(self.journal.entries()).values():
+            topic = Topic(record.name, uuid.UUID(hex=record.id))
+            topic.configure(record.configs, self._settings)
+            for index in range(record.partitions):
                 topic.partitions.append(self._open(topic, index))
             self._add(topic)
             if self._archive is not None and archives(topic.values):
@@ -356,6 +354,26 @@ class Catalogue:
     @staticmethod
     def _entry(change: str, **fields: object) -> bytes:
         return orjson.dumps({"version": ENTRY_VERSION, "change": change, **fields})
+
+
+def replay_topics(entries: Iterable[bytes]) -> dict[str, TopicRecord]:
+    """The topics that a catalogue's journal tells of, by their ids."""
+    found: dict[str, TopicRecord] = {}
+    for entry in entries:
+        change = orjson.loads(entry)
+        topic_id = change["id"]
+        match change["change"]:
+            case "create":
+                found[topic_id] = TopicRecord(
+                    topic_id, change["name"], change["partitions"], change["configs"]
+                )
+            case "delete":
+                found.pop(topic_id, None)
+            case "grow":
+                found[topic_id] = found[topic_id]._replace(partitions=change["partitions"])
+            case "configure":
+                found[topic_id] = found[topic_id]._replace(configs=change["configs"])
+    return found
 
 
 def check_name(name: str) -> None:

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "topics": "List, create, describe, delete and configure topics.",
     "groups": "List, describe, watch, reset and copy consumer groups.",
     "excise": "Erase records from a topic's history, for good.",
+    "archive": "Look at an archive, check it, and rebuild a broker from it.",
 }
 """What each command does; its module has the same name and calls itself `app`."""
 

@@ -89,8 +89,10 @@ class Archiving:
                 archive.store, core.cluster_id, core.settings.data.absolute(), SYSTEM_DISK
             )
         )
+        # First, so that a broker that is rebuilt knows of no topic whose objects are gone, and of
+        # every topic that has any.
+        await self._copy_journals(due=bool(archive.doomed) or any(pending for *_, pending in work))
         await self._delete_doomed()
-        await self._copy_journals(due=any(pending for _, _, pending in work))
         results = await asyncio.gather(
             *(
                 self._archive_partition(partition, archived, pending)
@@ -150,7 +152,7 @@ class Archiving:
                 removed = await self._blocking(writer.reconcile)
                 for found in removed:
                     log.info("removed %s, which was left behind in the archive", found.key)
-                archive.check_connection()
+                archive.check_end()
                 archive.reconciled = True
                 pending = archive.pending() if pending else []
             if any(segment.is_dirty for segment in pending):
@@ -169,7 +171,9 @@ class Archiving:
         self, partition: Partition, archive: PartitionArchive, segment: Segment
     ) -> bool:
         writer = archive.writer
-        uploaded = await self._blocking(lambda: writer.upload(SegmentFile.of(segment)))
+        aborted = partition.log.aborted_transactions(segment.base_offset, segment.end_offset)
+        source = SegmentFile.of(segment, tuple(aborted))
+        uploaded = await self._blocking(lambda: writer.upload(source))
         if partition.retired or segment not in archive.pending():
             # It expired, or was rewritten, on its way; what was uploaded is garbage.
             return False

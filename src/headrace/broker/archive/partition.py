@@ -40,10 +40,13 @@ class PartitionArchive:
         self.reconciled = False
         """Whether this process has compared notes with the archive."""
 
-    def holds(self, offset: int) -> bool:
-        """Whether an offset that the local log no longer has is in the archive."""
-        archived = self.archived
-        return not archived.is_empty and archived.start_offset <= offset < archived.end_offset
+    @property
+    def dispensable_to(self) -> int:
+        """Up to which offset the local disk need not keep records.
+
+        None are dispensable before this process has seen the archive: it may have been lost.
+        """
+        return self.archived.end_offset if self.reconciled else 0
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> LogSlice:
         """Like a log's `read`; empty while the segment is on its way, and wakes readers then.
@@ -53,7 +56,8 @@ class PartitionArchive:
         segment = self._segment(self.archived.holding(offset), self._wake)
         if segment is None:
             return EMPTY_SLICE
-        return segment.slice(offset, segment.end_offset, max_bytes, at_least_one)
+        first = max(offset, segment.base_offset)
+        return segment.slice(first, segment.end_offset, max_bytes, at_least_one)
 
     async def offset_for_time(self, timestamp: int) -> RecordPosition | None:
         """The first record before the local log that is not older than a time; None if all are."""
@@ -91,28 +95,30 @@ class PartitionArchive:
             archived.advance_start(segments[min(count, len(segments)) - 1].end_offset)
 
     def pending(self) -> list[Segment]:
-        """The sealed segments that the archive does not have yet, oldest first."""
+        """The sealed segments that the archive does not have yet, oldest first.
+
+        Those with undecided transactions are not ready.
+        """
         first = 0 if self.archived.is_empty else self.archived.end_offset
-        limit = self._log.high_watermark
+        limit = self._log.last_stable_offset
         return [
             segment
             for segment in self._log.sealed_segments()
             if segment.base_offset >= first and segment.end_offset <= limit
         ]
 
-    def check_connection(self) -> None:
-        """Refuse to go on if the archive and the local log do not continue each other.
+    def check_end(self) -> None:
+        """Refuse to go on if the archive reaches beyond the local log.
 
-        That never happens by itself: somebody removed files, or brought back old ones.
+        That never happens by itself: what is archived was synced before. Somebody removed files,
+        or brought back old ones.
         """
         archived, log = self.archived, self._log
-        if not archived.is_empty and not (
-            log.start_offset <= archived.end_offset <= log.end_offset
-        ):
+        if not archived.is_empty and archived.end_offset > log.end_offset:
             raise ArchiveDamaged(
                 f"the archive of {archived.partition} ends at offset {archived.end_offset}, but "
-                f"the local log has {log.start_offset} to {log.end_offset}; nothing more is "
-                "archived. Restore the data directory from the archive, or delete the topic"
+                f"the local log at {log.end_offset}; nothing more is archived. Restore the data "
+                "directory from the archive, or delete the topic"
             )
 
     def forget(self, segment: ArchivedSegment) -> None:

@@ -141,7 +141,7 @@ async def tidy(archived: PartitionArchive, archive: BrokerArchive) -> list[str]:
     """Remove what is in the archive but in force no more; the keys of the objects that went."""
     loop = asyncio.get_running_loop()
     removed = await loop.run_in_executor(archive.uploads, archived.writer.reconcile)
-    archived.check_connection()
+    archived.check_end()
     archived.reconciled = True
     if archived.writer.trim_due:
         before = archived.archived.manifest.segments

@@ -21,6 +21,7 @@ from headrace.log.archive.manifest import (
 from headrace.log.disk import Disk
 from headrace.log.errors import ArchiveDamaged, CorruptFile, OffsetOutOfRange, storage_error
 from headrace.log.framing import read_framed, write_framed
+from headrace.log.transactions import AbortedTransaction
 
 LOCAL_MANIFEST: Final = "archive.manifest"
 """The name of the copy in a partition's directory."""
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class ArchivedLog:
-    """Consecutive archived segments that come before, and partly are, those on the local disk.
+    """Archived segments that come before, and partly are, those on the local disk.
 
     Belongs to the log's owner; `adopt` may be called from any thread.
     """
@@ -97,10 +98,30 @@ class ArchivedLog:
         return sum(segment.size for segment in self.segments)
 
     def holding(self, offset: int) -> ArchivedSegment:
-        """The segment that holds an offset; `OffsetOutOfRange` if there is none."""
-        if self.is_empty or not self.start_offset <= offset < self.end_offset:
+        """The segment in which a reader at an offset goes on; `OffsetOutOfRange` if there is none.
+
+        That is the one that holds the offset, or the next one if records between them expired
+        before they could be archived.
+        """
+        if not self.reaches(offset):
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
-        return self.segments[bisect_right(self._bases, offset) - 1]
+        number = bisect_right(self._bases, offset) - 1
+        segment = self.segments[max(number, 0)]
+        return segment if offset < segment.end_offset else self.segments[number + 1]
+
+    def reaches(self, offset: int) -> bool:
+        """Whether a reader at an offset goes on in the archive."""
+        return not self.is_empty and self.start_offset <= offset < self.end_offset
+
+    def aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with anything archived from `first` to before `end`."""
+        return [
+            transaction
+            for segment in self.segments
+            if segment.end_offset > first and segment.base_offset < end
+            for transaction in segment.aborted
+            if transaction.last_offset >= first and transaction.first_offset < end
+        ]
 
     def advance_start(self, start_offset: int) -> None:
         """Let nothing before an offset be read any more, also after a crash.

@@ -41,7 +41,7 @@ class SegmentCache:
 
     def clear(self) -> None:
         """Remove what an earlier process left behind; blocks on the disk."""
-        _remove_tree(self._disk, self._directory)
+        remove_tree(self._disk, self._directory)
 
     def get(self, key: str) -> Segment | None:
         """The segment of a key, which counts as a use; None if it is not here."""
@@ -144,7 +144,8 @@ def copy_object(
         )
 
 
-def _remove_tree(disk: Disk, path: Path) -> None:
+def remove_tree(disk: Disk, path: Path) -> None:
+    """Remove a file, or a directory with all that is in it, if it is there."""
     try:
         names = disk.names(path)
     except FileNotFoundError:
@@ -153,5 +154,5 @@ def _remove_tree(disk: Disk, path: Path) -> None:
         disk.unlink(path)
         return
     for name in names:
-        _remove_tree(disk, path / name)
+        remove_tree(disk, path / name)
     disk.remove_directory(path)

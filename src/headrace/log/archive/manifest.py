@@ -19,20 +19,13 @@ from typing import Any, Final, NamedTuple, Self
 from headrace.log.epochs import EpochStart
 from headrace.log.errors import ArchiveDamaged
 from headrace.log.framing import FileFormat
+from headrace.log.transactions import AbortedTransaction
 
 MANIFEST_FORMAT: Final = FileFormat(b"HRAM", 1)
 """How a manifest begins."""
 
 PARTITIONS: Final = "partitions"
 """The path below which all partitions are."""
-
-
-class AbortedTransaction(NamedTuple):
-    """Records of a producer that readers of committed records must leave out."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
 
 
 class ArchivedSegment(NamedTuple):
@@ -49,7 +42,7 @@ class ArchivedSegment(NamedTuple):
     revision: int = 0
     """How often the segment was rewritten since it came to the archive."""
     aborted: tuple[AbortedTransaction, ...] = ()
-    """Transactions with records in it that were not committed."""
+    """The aborted transactions with anything in it, wherever they ended."""
 
     @property
     def name(self) -> str:
@@ -90,7 +83,7 @@ class Manifest:
     start_offset: int = 0
     """The first offset that may be read, from here or from the broker's disk."""
     segments: tuple[ArchivedSegment, ...] = ()
-    """Consecutive ones, oldest first; the first may begin before the start."""
+    """In the order of their offsets; the first may begin before the start."""
     epochs: Sequence[EpochStart] = ()
     """The history of leader epochs up to the end."""
 

@@ -39,10 +39,10 @@ class TwinObject:
         Raises `ArchiveDamaged` if there are objects but none is whole, and `UnsupportedFormat` if
         another version of Headrace wrote them.
         """
-        found = [self._read_place(place) for place in (0, 1)]
-        versions = [version for version in found if version is not None]
-        whole = [version for version in versions if version.number > 0]
-        if versions and not whole:
+        second, first = self._read_place(0), self._read_place(1)
+        whole = [version for version in (first, second) if version is not None and version.number]
+        # The first write ever goes to one place; while it is not whole, nothing was in force.
+        if second is not None and not whole:
             raise ArchiveDamaged(
                 f"{self._key} cannot be read in either of its places in {self._store}; restore "
                 "one of them from a copy"
@@ -82,7 +82,7 @@ class TwinObject:
         except CorruptFile:
             return NOTHING
         found = [payload for _, payload in frames(data)]
-        facts = json.loads(found[0]) if found else {"count": -1}
-        if facts["count"] != len(found) - 1:
+        if not found:
             return NOTHING
-        return Version(facts["number"], found[1:])
+        facts = json.loads(found[0])
+        return Version(facts["number"], found[1:]) if facts["count"] == len(found) - 1 else NOTHING

@@ -15,7 +15,6 @@ from crc32c import crc32c
 from headrace.log.archive.archived_log import ArchivedLog
 from headrace.log.archive.manifest import (
     MANIFEST_FORMAT,
-    AbortedTransaction,
     ArchivedSegment,
     Manifest,
 )
@@ -26,6 +25,7 @@ from headrace.log.epochs import EpochStart
 from headrace.log.errors import ArchiveDamaged, ArchiveUnavailable
 from headrace.log.handles import FileHandle
 from headrace.log.segment import Segment
+from headrace.log.transactions import AbortedTransaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class ArchiveWriter:
         The first one of an archive makes the log's start the archive's.
         """
         live = self._archived.segments
-        if live and live[-1].end_offset != segment.base_offset:
+        if live and segment.base_offset < live[-1].end_offset:
             raise ArchiveDamaged(
                 f"a segment of {self._archived.partition} from offset {segment.base_offset} cannot "
                 f"follow the archive's end at {live[-1].end_offset}; nothing was changed"
