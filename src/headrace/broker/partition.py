@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.log import Append, Flush, LogSettings, LogSlice, PartitionLog, Retired
+from headrace.log import Append, Flush, LogSettings, LogSlice, PartitionLog, Retired, Segment
 from headrace.log.errors import OffsetOutOfRange, Unverified
 from headrace.log.slices import EMPTY_SLICE
 from headrace.log.transactions import AbortedTransaction
@@ -133,6 +133,11 @@ class Partition:
             self._verification.request(self, doubt.segment)
             return EMPTY_SLICE
 
+    async def verify(self, segment: Segment) -> None:
+        """Have a segment read once, unless it is known what of it is intact."""
+        if segment.doubt is not None:
+            await self._verification.request(self, segment)
+
     async def when_verified(self, look: Callable[[], T]) -> T:
         """The result of a look into the log, which may have to be verified first."""
         while True:
@@ -220,10 +225,6 @@ class Partition:
     def unwatch(self, wake: Wake) -> None:
         """Be told no longer."""
         self._wakes.discard(wake)
-
-    def wake_readers(self) -> None:
-        """Let everybody who waits look again: there is something to read, or there never will."""
-        self._announce(0)
 
     def retire(self) -> None:
         """The topic is deleted: wake everybody, so that they find out."""

@@ -64,7 +64,8 @@ class World:
         """Start the broker, in the part that matters here."""
         log: PartitionLog = open_log(self.disk, self.settings, clock=self.clock)
         self.log = log
-        self.partition = Partition("events", 0, log, cast(Any, None))
+        self.partition = Partition("events", 0, log, cast(Any, None), cast(Any, None))
+        log.verifies_at_once = True
         self.archived = ArchivedLog.open(DIRECTORY, IDENTITY, disk=self.disk)
         self.archive = PartitionArchive(
             log,

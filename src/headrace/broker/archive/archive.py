@@ -69,7 +69,7 @@ class BrokerArchive:
             self.store,
             self.reader,
             self.stopping,
-            partition.wake_readers,
+            partition.look_again,
         )
 
     def detach(self, partition: "Partition", directory: Path) -> None:
