@@ -104,12 +104,14 @@ def headrace_cluster(*options: str) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def apache_kafka_cluster() -> Iterator[Cluster]:
-    """Apache Kafka, set to form groups at once and to need one partition for group offsets."""
+    """Apache Kafka, set to lose no time: with groups, their offsets, or transactions."""
     properties = {
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.min.heartbeat.interval.ms": "100",
         "group.consumer.min.session.timeout.ms": "1000",
         "offsets.topic.num.partitions": "1",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+        "transaction.state.log.num.partitions": "1",
     }
     with ApacheKafka(initial_rebalance_delay_ms=0, properties=properties) as kafka:
         yield Cluster(APACHE_KAFKA, kafka.bootstrap)

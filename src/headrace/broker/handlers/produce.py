@@ -52,6 +52,9 @@ ALL = -1
 FIRST_ZSTD = 7
 """Clients of earlier versions cannot read zstd, so they may not write it either (KIP-110)."""
 
+FIRST_ABORTABLE = 11
+"""Clients of earlier versions do not know that a transaction can be aborted after any error."""
+
 FIRST_IMPLICIT = 12
 """From this version on a batch itself adds its partition to the transaction (KIP-890)."""
 
@@ -291,8 +294,14 @@ def _join_transaction(
     identity = Identity(header.producer_id, header.producer_epoch)
     where = TopicPartition(partition.topic, partition.index)
     if version < FIRST_IMPLICIT:
-        core.transactions.check_partition(transactional_id, identity, where)
+        try:
+            core.transactions.check_partition(transactional_id, identity, where)
+        except TransactionError as error:
+            if error.code is ErrorCode.transaction_abortable and version < FIRST_ABORTABLE:
+                raise Rejected(ErrorCode.invalid_txn_state, str(error)) from error
+            raise
         return
+    core.transactions.check_producer(transactional_id, identity)
     partition.log.producers.check_first(header)
     changed = core.transactions.add_partitions(transactional_id, identity, (where,))
     if changed and request.acks == ALL:

@@ -28,7 +28,7 @@ def list_transactions(core: "BrokerCore", request: Any, call: Call) -> Any:
     wanted = {_STATES[name] for name in request.state_filters if name in _STATES}
     producers = set(request.producer_id_filters)
     longest = get(request, "duration_filter", ANY_DURATION)
-    began_by = core.clock.now_ms() - longest
+    now_ms = core.clock.now_ms()
     try:
         pattern = re.compile(get(request, "transactional_id_pattern") or "")
         records = [
@@ -36,7 +36,7 @@ def list_transactions(core: "BrokerCore", request: Any, call: Call) -> Any:
             for record in core.transactions.records()
             if (not request.state_filters or record.state in wanted)
             and (not producers or record.producer_id in producers)
-            and (longest < 0 or 0 <= record.started_ms <= began_by)
+            and (longest < 0 or now_ms - record.started_ms > longest)
             and (not pattern.pattern or pattern.fullmatch(record.transactional_id))
         ]
     except re.error:

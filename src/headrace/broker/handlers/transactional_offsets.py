@@ -78,6 +78,8 @@ def _told(code: ErrorCode) -> ErrorCode:
             return ErrorCode.illegal_generation
         case ErrorCode.producer_fenced:
             return ErrorCode.invalid_producer_epoch
+        case ErrorCode.transaction_abortable:
+            return ErrorCode.invalid_txn_state
     return code
 
 

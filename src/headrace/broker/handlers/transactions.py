@@ -141,7 +141,9 @@ def _add_partitions(
     missing = {where for where in wanted if core.partition(*where) is None}
     codes = dict.fromkeys(wanted, ErrorCode.none)
     changed = False
-    if missing and not verify_only:
+    if verify_only:
+        codes = {where: _verified(core, transactional_id, identity, where) for where in wanted}
+    elif missing:
         codes = {
             where: ErrorCode.unknown_topic_or_partition
             if where in missing
@@ -150,11 +152,7 @@ def _add_partitions(
         }
     else:
         try:
-            if verify_only:
-                for where in wanted:
-                    core.transactions.check_partition(transactional_id, identity, where)
-            else:
-                changed = core.transactions.add_partitions(transactional_id, identity, wanted)
+            changed = core.transactions.add_partitions(transactional_id, identity, wanted)
         except TransactionError as error:
             codes = dict.fromkeys(wanted, told_code(error, call))
     results = tuple(
@@ -171,6 +169,16 @@ def _add_partitions(
         for topic in topics
     )
     return results, changed
+
+
+def _verified(
+    core: "BrokerCore", transactional_id: str, identity: Identity, where: TopicPartition
+) -> ErrorCode:
+    try:
+        core.transactions.check_partition(transactional_id, identity, where)
+    except TransactionError as error:
+        return error.code
+    return ErrorCode.none
 
 
 def _once_safe(core: "BrokerCore", changed: bool, reply: Callable[[], Any]) -> Any:

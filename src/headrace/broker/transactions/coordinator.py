@@ -15,8 +15,9 @@ from headrace.broker.transactions.ending import Ending
 from headrace.broker.transactions.errors import (
     TransactionError,
     fenced,
-    invalid_state,
+    nameless,
     not_available,
+    not_part,
     still_ending,
     unknown_producer,
 )
@@ -112,7 +113,7 @@ class TransactionCoordinator:
         """
         self._check_open()
         if not transactional_id:
-            raise TransactionError(ErrorCode.invalid_request, "a transactional id is not empty")
+            raise nameless()
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
             raise TransactionError(
                 ErrorCode.invalid_transaction_timeout,
@@ -122,14 +123,13 @@ class TransactionCoordinator:
             )
         while True:
             record = self._store.get(transactional_id)
-            ending = self._endings.get(transactional_id)
-            if ending is None and record is not None and record.state is TransactionState.ONGOING:
+            if record is not None and record.state is TransactionState.ONGOING:
                 decisions.check_claim(record, claimed)
                 self._abort(record)
-                ending = self._endings.get(transactional_id)
-            if ending is None:
+            elif (ending := self._endings.get(transactional_id)) is not None:
+                await ending.wait()
+            else:
                 break
-            await ending.wait()
         renewed = decisions.initialized(
             record or self._created(transactional_id, timeout_ms),
             timeout_ms=timeout_ms,
@@ -164,21 +164,23 @@ class TransactionCoordinator:
         self._extend(record, groups=record.groups | {group_id})
         return True
 
+    def check_producer(self, transactional_id: str, identity: Identity) -> None:
+        """Refuse a producer that was fenced, or whose previous transaction is still ending."""
+        self._ready(transactional_id, identity)
+
     def check_partition(
         self, transactional_id: str, identity: Identity, where: TopicPartition
     ) -> None:
         """Refuse a write to a partition that is not part of an open transaction."""
         record = self._ready(transactional_id, identity)
         if record.state is not TransactionState.ONGOING or where not in record.partitions:
-            raise invalid_state(transactional_id, f"has no open transaction with {where}")
+            raise not_part(transactional_id, f"{where.topic}-{where.partition}")
 
     def check_group(self, transactional_id: str, identity: Identity, group_id: str) -> None:
         """Refuse offsets of a group that is not part of an open transaction."""
         record = self._ready(transactional_id, identity)
         if record.state is not TransactionState.ONGOING or group_id not in record.groups:
-            raise invalid_state(
-                transactional_id, f"has no open transaction with offsets of group {group_id!r}"
-            )
+            raise not_part(transactional_id, f"offsets of group {group_id!r}")
 
     def end(
         self, transactional_id: str, identity: Identity, *, commit: bool, raises_epoch: bool
@@ -189,10 +191,7 @@ class TransactionCoordinator:
         that has a new epoch, so that nothing of this transaction, however late, can be taken for
         a part of the next. Ending what has ended in the same way already is no error.
         """
-        self._check_open()
-        record = self._store.get(transactional_id)
-        if record is None:
-            raise unknown_producer(transactional_id, identity.producer_id)
+        record = self._known(transactional_id, identity)
         ending = self._endings.get(transactional_id)
         decided = decisions.ended(
             record,
@@ -235,11 +234,19 @@ class TransactionCoordinator:
         if self._closed:
             raise not_available("the broker is shutting down; ask again")
 
+    def _known(self, transactional_id: str, identity: Identity) -> TransactionRecord:
+        self._check_open()
+        if not transactional_id:
+            raise nameless()
+        record = self._store.get(transactional_id)
+        if record is None:
+            raise unknown_producer(transactional_id, identity.producer_id)
+        return record
+
     def _ready(self, transactional_id: str, identity: Identity) -> TransactionRecord:
         """The record of a producer that may go on with a transaction, or begin one."""
-        self._check_open()
-        record = self._store.get(transactional_id)
-        if record is None or record.producer_id != identity.producer_id:
+        record = self._known(transactional_id, identity)
+        if record.producer_id != identity.producer_id:
             raise unknown_producer(transactional_id, identity.producer_id)
         if record.epoch != identity.epoch:
             raise fenced(transactional_id, identity.epoch, record.epoch)

@@ -70,12 +70,15 @@ def initialized(
 
 
 def aborted_by_coordinator(record: TransactionRecord, now_ms: int) -> TransactionRecord:
-    """The transaction is aborted without its producer, which is fenced by a new epoch."""
+    """The transaction is aborted without its producer, which is fenced by a new epoch.
+
+    The producer may go on if it says who it was, unless another instance comes first.
+    """
     return replace(
         record,
         state=TransactionState.PREPARE_ABORT,
         epoch=record.epoch + 1,
-        last_epoch=NO_EPOCH,
+        last_epoch=record.epoch,
         updated_ms=now_ms,
     )
 

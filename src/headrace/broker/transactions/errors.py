@@ -46,6 +46,20 @@ def invalid_state(transactional_id: str, problem: str) -> TransactionError:
     )
 
 
+def not_part(transactional_id: str, what: str) -> TransactionError:
+    """Something was written that had not been added to an open transaction."""
+    return TransactionError(
+        ErrorCode.transaction_abortable,
+        f"transactional id {transactional_id!r} has no open transaction with {what}; abort and "
+        "begin again",
+    )
+
+
+def nameless() -> TransactionError:
+    """A request names no transactional id."""
+    return TransactionError(ErrorCode.invalid_request, "a transactional id is not empty")
+
+
 def not_available(problem: object) -> TransactionError:
     """The disk refused; the client asks again later."""
     return TransactionError(ErrorCode.coordinator_not_available, str(problem))
