@@ -19,6 +19,8 @@ from tests.clients.librdkafka import consumer, eventually, producer, read_values
 from tests.clusters import Cluster
 
 TIMEOUT = 20.0
+LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+NEWEST_TIMESTAMP = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 
 
 def transactional(cluster: Cluster, name: str, **config: Any) -> Producer:
@@ -215,7 +217,7 @@ def test_the_latest_offset_depends_on_the_isolation_level(
     cluster: Cluster, admin: AdminClient, topic: str
 ):
     def latest(level: IsolationLevel) -> int:
-        asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
+        asked = {TopicPartition(topic, 0): LATEST}
         (found,) = admin.list_offsets(asked, isolation_level=level).values()
         offset: int = found.result(TIMEOUT).offset
         return offset
@@ -249,5 +251,5 @@ def test_times_are_looked_up_past_markers(cluster: Cluster, admin: AdminClient, 
     assert at(OffsetSpec.for_timestamp(1_000), IsolationLevel.READ_COMMITTED) == 0
     # A marker has a time of its own, that of its writing, and is found like a record.
     assert at(OffsetSpec.for_timestamp(2_000)) == 1
-    assert at(OffsetSpec.max_timestamp()) == 1
+    assert at(NEWEST_TIMESTAMP) == 1
     writer.abort_transaction(TIMEOUT)
