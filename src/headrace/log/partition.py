@@ -476,6 +476,10 @@ class PartitionLog:
         if count == len(segments) and not self._try_to_roll():
             count -= 1
         self._retire(count)
+        return self.take_retired()
+
+    def take_retired(self) -> Retired:
+        """The segments that have left the log already, and whose files are still there."""
         retired = self._chain.take_retired()
         return Retired(
             files=[path for each in retired for path in (each.path, each.index_file.path)],

@@ -196,7 +196,7 @@ class ExcisionJob:
     async def _let_go(self) -> None:
         """Remove files that left the log before, and are still there."""
         for partition in self.partitions:
-            retired = partition.enforce_retention(self._core.clock.now_ms())
+            retired = partition.log.take_retired()
             if retired:
                 self._core.metrics.retired_bytes += retired.bytes
                 await self._in_thread(retired.remove)
