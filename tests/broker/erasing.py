@@ -87,17 +87,20 @@ def read(bootstrap: str, *, isolation: str = "read_uncommitted") -> list[tuple[i
         }
     )
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    found = []
+    found: list[tuple[int, bytes]] = []
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         message = consumer.poll(1)
         if message is None:
             continue
-        if message.error() is not None:
-            assert message.error().name() == "_PARTITION_EOF", message.error()
+        if (error := message.error()) is not None:
+            assert error.name() == "_PARTITION_EOF", error
             consumer.close()
             return found
-        found.append((message.offset(), message.value()))
+        offset, value = message.offset(), message.value()
+        assert offset is not None
+        assert value is not None
+        found.append((offset, value))
     raise AssertionError("the end of the partition was not reached")
 
 

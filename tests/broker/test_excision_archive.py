@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,11 @@ from tests.broker.erasing import (
 )
 
 ERASED = [customer(3)]
-SETTINGS = {"segment_bytes": 4096, "archive_interval_ms": 50, "retention_check_ms": 50}
+SETTINGS: dict[str, Any] = {
+    "segment_bytes": 4096,
+    "archive_interval_ms": 50,
+    "retention_check_ms": 50,
+}
 
 
 @pytest.fixture

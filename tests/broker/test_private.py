@@ -39,7 +39,7 @@ async def test_nonsense_is_answered(connect: Connect, server: Server) -> None:
 
 async def test_parameters_that_make_no_sense_are_refused(connect: Connect) -> None:
     good = {"operation": "excision.start", "topic": "t", "keys": ["a2V5"], "headers": []}
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"keys": "a2V5!"},
         {"keys": [7]},
         {"keys": []},
@@ -47,7 +47,8 @@ async def test_parameters_that_make_no_sense_are_refused(connect: Connect) -> No
         {"partitions": ["first"]},
         {"patience_ms": "long"},
         {"topic": None, "keys": None},
-    ):
+    ]
+    for change in changes:
         answer = await ask(connect, json.dumps({**good, **change}).encode())
         assert answer["error"]["kind"] == "ExcisionRefused", change
     answer = await ask(connect, json.dumps(good).encode())
