@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from headrace.cli.lag_view import Lines
 from headrace.kafka import GroupLag, Isolation, LagSample, Partition, PartitionLag
 from headrace.kafka.lag_history import LagHistory
 from tests.cli.conftest import Headrace, process
-from tests.clusters import Cluster
+from tests.clusters import Cluster, headrace_cluster
 
 DAY = 24 * 3600_000
 
@@ -144,6 +145,28 @@ def test_it_follows_until_ctrl_c_and_knows_the_pace_by_then(
         assert shown["seconds_to_catch_up"] > 0
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=20)
+    assert (running.returncode, errors) == (0, "")
+
+
+def test_it_outlives_a_broker_s_restart_and_says_so_once(tmp_path: Path):
+    data = ("--data", str(tmp_path / "data"))
+    arguments = ("groups", "watch", "billing", "--json", "--interval", "100ms")
+    with ExitStack() as resources:
+        with headrace_cluster(*data) as cluster:
+            producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+            producer.produce("orders", b"x")
+            assert producer.flush(20) == 0
+            commit(cluster, "billing", "orders", 0)
+            watching = process(*arguments, "-b", cluster.bootstrap)
+            running = resources.enter_context(watching)
+            assert running.stdout is not None
+            assert running.stderr is not None
+            assert json.loads(running.stdout.readline())["lag"] == 1
+        assert "lag is not measured: Cannot reach a Kafka cluster" in running.stderr.readline()
+        with headrace_cluster(*data, "--port", str(cluster.port)):
+            assert "lag is measured again" in running.stderr.readline()
+            running.send_signal(signal.SIGINT)
+            _, errors = running.communicate(timeout=20)
     assert (running.returncode, errors) == (0, "")
 
 

@@ -86,6 +86,20 @@ def test_an_outage_is_logged_once_and_survived(
     ]
 
 
+def test_a_defect_is_shown_with_its_traceback_and_does_not_end_the_thread(
+    cluster: MoodyCluster, caplog: pytest.LogCaptureFixture
+):
+    samples: queue.SimpleQueue[LagSample] = queue.SimpleQueue()
+
+    def stumble(sample: LagSample) -> None:
+        raise ZeroDivisionError
+
+    with LagMonitor(LagMeter(cluster), interval_ms=1, listeners=[samples.put, stumble]):
+        samples.get(timeout=10)
+        samples.get(timeout=10)
+    assert "ZeroDivisionError" in caplog.text
+
+
 class TestPace:
     def sample(self, cluster: ImaginaryCluster, clock: ManualClock) -> LagSample:
         return LagMeter(cluster, time=False, clock=clock).measure()

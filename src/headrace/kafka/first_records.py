@@ -39,10 +39,16 @@ class FirstRecordReader:
 
         Partitions that did not answer in time are left out.
         """
+        from confluent_kafka import KafkaException
+
         found: dict[Partition, FirstRecord | None] = {}
         deadline = time.monotonic() + self._cluster.timeout
-        for partitions in _pieces(list(offsets)):
-            self._read({each: offsets[each] for each in partitions}, found, deadline)
+        try:
+            for partitions in _pieces(list(offsets)):
+                self._read({each: offsets[each] for each in partitions}, found, deadline)
+        except KafkaException as exception:
+            self.close()
+            raise self._cluster.failure(exception.args[0], "read records") from None
         return found
 
     def close(self) -> None:

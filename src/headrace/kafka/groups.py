@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.committed import CommittedOffsets
@@ -13,6 +13,7 @@ from headrace.kafka.topics import list_topics
 if TYPE_CHECKING:
     from enum import Enum
 
+    from confluent_kafka import KafkaError
     from confluent_kafka.admin import ConsumerGroupDescription
 
 
@@ -29,8 +30,10 @@ def list_groups(cluster: Cluster) -> list[GroupSummary]:
     """All consumer groups by name."""
     answer = cluster.admin.list_consumer_groups(request_timeout=cluster.timeout)
     found = cluster.wait(answer, "list consumer groups")
-    for error in found.errors:
-        raise cluster.failure(error.args[0], "list consumer groups")
+    for problem in found.errors:
+        # The client library's annotation says that they are exceptions; they are the errors in it.
+        error = cast("KafkaError", problem)
+        raise cluster.failure(error, "list consumer groups")
     groups = (
         GroupSummary(each.group_id, word_of(each.state), word_of(each.type)) for each in found.valid
     )

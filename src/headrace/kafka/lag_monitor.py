@@ -81,6 +81,9 @@ class LagMonitor:
                 self._note(None)
             except HeadraceError as error:
                 self._note(error)
+            except Exception:
+                # A defect; but a monitor that has died in silence is worse than a noisy one.
+                log.exception("lag is not measured, and the reason is a defect of Headrace")
 
     def _note(self, failure: HeadraceError | None) -> None:
         if failure is not None and self.failure is None:

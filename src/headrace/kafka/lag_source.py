@@ -6,9 +6,11 @@ from typing import Self
 
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.committed import CommittedOffsets
+from headrace.kafka.errors import ClusterUnreachable
 from headrace.kafka.first_records import FirstRecord, FirstRecordReader
 from headrace.kafka.groups import GroupSummary, list_groups
 from headrace.kafka.positions import Isolation, OffsetRange, Partition, offset_ranges
+from headrace.kafka.reachability import reason_nobody_answers
 
 
 class ClusterLagSource:
@@ -23,7 +25,10 @@ class ClusterLagSource:
         self._readers = {each: FirstRecordReader(cluster, each) for each in Isolation}
 
     def groups(self) -> list[GroupSummary]:
-        """All consumer groups."""
+        """All consumer groups; ClusterUnreachable at once if nobody listens."""
+        # An admin client that has been connected once would only find out by its timeout.
+        if reason := reason_nobody_answers(self._cluster.bootstrap):
+            raise ClusterUnreachable(self._cluster.bootstrap, reason)
         return list_groups(self._cluster)
 
     def partitions(self) -> list[Partition]:
