@@ -39,7 +39,7 @@ def idle(cluster: Cluster, topic: str, group: str) -> str:
 
 
 @contextmanager
-def member(cluster: Cluster, topic: str, group: str) -> Iterator[None]:
+def member(cluster: Cluster, topic: str, group: str, protocol: str = "classic") -> Iterator[None]:
     """A consumer that takes part in the group and has been given its partitions."""
     consumer = Consumer(
         {
@@ -47,6 +47,7 @@ def member(cluster: Cluster, topic: str, group: str) -> Iterator[None]:
             "group.id": group,
             "client.id": "till",
             "enable.auto.commit": False,
+            "group.protocol": protocol,
         }
     )
     consumer.subscribe([topic])
@@ -107,6 +108,19 @@ def test_an_active_group_shows_who_reads_what(
     assert table[0].split() == ["Group", idle]
     assert [topic, "0", "4", "10", "6", only["member"]] in [line.split() for line in table]
     assert f"till    127.0.0.1  {topic}-0, {topic}-1" in table[-1]
+
+
+def test_a_group_of_the_new_kind_is_shown_as_such(
+    on_cluster: Headrace, cluster: Cluster, topic: str, group: str
+):
+    with member(cluster, topic, group, protocol="consumer"):
+        listed = json.loads(on_cluster("groups", "list", "--json").stdout)
+        shown = json.loads(on_cluster("groups", "describe", group, "--json").stdout)
+        watched = on_cluster("groups", "watch", group, "--once", "--no-history", "--json")
+    assert {"group": group, "state": "stable", "protocol": "consumer"} in listed
+    assert shown["protocol"] == "consumer"
+    assert [(each["committed"], each["latest"]) for each in shown["partitions"]] == [(None, 10)] * 2
+    assert json.loads(watched.stdout)["protocol"] == "consumer"
 
 
 def test_an_unknown_group_is_said_to_be_missing(on_cluster: Headrace, group: str):

@@ -130,3 +130,5 @@ def test_a_failing_disk_is_reported_as_such(history: LagHistory):
     history.close()
     with pytest.raises(HistoryUnusable, match="cannot be written"):
         history.add(sample(START, 1))
+    with pytest.raises(HistoryUnusable, match="cannot be read"):
+        history.rows("g")

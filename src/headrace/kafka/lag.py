@@ -11,7 +11,7 @@ records counts offsets from there on and is an upper bound where such gaps follo
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.clock import Clock, SystemClock
 from headrace.kafka.errors import UnknownGroup
@@ -122,6 +122,18 @@ class LagSource(Protocol):
         ...
 
 
+_Ranges = Mapping[Isolation, Mapping[Partition, OffsetRange]]
+"""What partitions hold, for each kind of reader."""
+
+
+class _Ahead(NamedTuple):
+    """What lies before a group in a partition, as far as offsets tell."""
+
+    committed: int
+    held: OffsetRange
+    unread: Unread
+
+
 class LagMeter:
     """Measures lag; remembers what it has read, so that an idle group costs no reading.
 
@@ -175,35 +187,23 @@ class LagMeter:
     ) -> dict[str, tuple[PartitionLag, ...]]:
         """The lag of groups whose committed offsets are known, in partitions that are there."""
         ranges = self._ranges(committed)
-        wanted = {
-            group: {
-                partition: Unread(isolation, partition, held.clamp(offset), held.latest)
-                for partition, offset in offsets.items()
-                for isolation in [self._isolation_of(group)]
-                for held in [ranges[isolation][partition]]
-            }
+        ahead = {
+            group: [
+                _ahead(self._isolation_of(group), partition, offset, ranges)
+                for partition, offset in sorted(offsets.items())
+            ]
             for group, offsets in committed.items()
         }
-        stretches = [each for places in wanted.values() for each in places.values()]
-        first = self._unread.find(stretches) if self._unread is not None else {}
+        first: dict[Unread, FirstRecord | None] = {}
+        if self._unread is not None:
+            first = self._unread.find([each.unread for group in ahead.values() for each in group])
         now_ms = self._clock.now_ms()
         return {
-            group: tuple(
-                _lag(
-                    committed[group][partition],
-                    ranges[unread.isolation][partition],
-                    unread,
-                    first,
-                    now_ms,
-                )
-                for partition, unread in sorted(places.items())
-            )
-            for group, places in wanted.items()
+            group: tuple(_lag(each, first, now_ms) for each in partitions)
+            for group, partitions in ahead.items()
         }
 
-    def _ranges(
-        self, committed: Mapping[str, Mapping[Partition, int]]
-    ) -> dict[Isolation, dict[Partition, OffsetRange]]:
+    def _ranges(self, committed: Mapping[str, Mapping[Partition, int]]) -> _Ranges:
         partitions: dict[Isolation, set[Partition]] = {}
         for group, offsets in committed.items():
             partitions.setdefault(self._isolation_of(group), set()).update(offsets)
@@ -213,13 +213,14 @@ class LagMeter:
         }
 
 
-def _lag(
-    committed: int,
-    held: OffsetRange,
-    unread: Unread,
-    first: Mapping[Unread, FirstRecord | None],
-    now_ms: int,
-) -> PartitionLag:
+def _ahead(isolation: Isolation, partition: Partition, committed: int, ranges: _Ranges) -> _Ahead:
+    held = ranges[isolation][partition]
+    unread = Unread(isolation, partition, held.clamp(committed), held.latest)
+    return _Ahead(committed, held, unread)
+
+
+def _lag(ahead: _Ahead, first: Mapping[Unread, FirstRecord | None], now_ms: int) -> PartitionLag:
+    unread = ahead.unread
     records, time_ms = unread.end - unread.start, None
     if unread in first:
         record = first[unread]
@@ -229,4 +230,6 @@ def _lag(
             records = unread.end - record.offset
             if record.timestamp is not None:
                 time_ms = max(now_ms - record.timestamp, 0)
-    return PartitionLag(unread.partition, committed, held.earliest, held.latest, records, time_ms)
+    return PartitionLag(
+        unread.partition, ahead.committed, *ahead.held, records=records, time_ms=time_ms
+    )

@@ -163,6 +163,7 @@ def _runner(command: Sequence[str]) -> Receiver:
             stderr=subprocess.PIPE,
             timeout=TIMEOUT_SECONDS,
             check=True,
+            start_new_session=True,  # the Ctrl-C that ends the monitor is not meant for it
         )
 
     return run

@@ -140,6 +140,7 @@ class LagHistory:
         self._retention_ms = retention_ms
         self._lock = threading.Lock()
         self._thinned_ms: int | None = None
+        self._said_full = False
 
     @classmethod
     def open(cls, directory: Path, cluster_id: str, *, retention_ms: int) -> "LagHistory":
@@ -267,16 +268,21 @@ class LagHistory:
             (oldest,) = self._database.execute(
                 "SELECT at FROM lag ORDER BY at LIMIT 1 OFFSET ?", (surplus,)
             ).fetchone()
-            log.warning("the history of lag is full: what was before %d ms is forgotten", oldest)
             self._remove_before(oldest)
+            if not self._said_full:
+                self._said_full = True
+                log.warning("the history of lag is full, and forgets the oldest before its time")
 
     def _remove_before(self, moment_ms: int) -> None:
         for span in _SPANS:
             self._database.execute("DELETE FROM lag WHERE span = ? AND at < ?", (span, moment_ms))
 
     def _select(self, query: str, **values: object) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._database.execute(query, values).fetchall()
+        try:
+            with self._lock:
+                return self._database.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise HistoryUnusable(f"The history of lag cannot be read: {error}.") from None
 
 
 def _connect(path: str) -> sqlite3.Connection:
