@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -51,12 +51,16 @@ class HeadraceFailed(HeadraceError):
 class HeadraceProcess:
     """`python -m headrace broker` on a data directory of its own, for as long as a `with` block."""
 
-    def __init__(self, *, flush: str) -> None:
-        self._flush = flush
+    def __init__(self, *, flush: str, settings: Sequence[str] = ()) -> None:
+        self._options = ["--flush", flush]
+        for each in settings:
+            self._options += ["--set", each]
         self._resources = contextlib.ExitStack()
         self.bootstrap = ""
         self.pid = 0
         self.start_seconds = 0.0
+        self.data = Path()
+        """The directory with a directory for each partition."""
 
     def __enter__(self) -> Self:
         """Start the broker and wait until it answers."""
@@ -66,10 +70,11 @@ class HeadraceProcess:
             )
             output = resources.enter_context((directory / "output.log").open("wb+"))
             (port,) = free_ports(1)
-            command = ["broker", "--port", str(port), "--data", str(directory / "data")]
+            self.data = directory / "data"
+            command = ["broker", "--port", str(port), "--data", str(self.data)]
             began = time.monotonic()
             process = subprocess.Popen(
-                [sys.executable, "-m", "headrace", *command, "--flush", self._flush],
+                [sys.executable, "-m", "headrace", *command, *self._options],
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

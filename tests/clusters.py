@@ -104,11 +104,12 @@ def headrace_cluster(*options: str) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def apache_kafka_cluster() -> Iterator[Cluster]:
-    """Apache Kafka, set to lose no time: with groups, their offsets, or transactions."""
+    """Apache Kafka, set to lose no time: with groups, their offsets, transactions or compaction."""
     properties = {
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.min.heartbeat.interval.ms": "100",
         "group.consumer.min.session.timeout.ms": "1000",
+        "log.cleaner.backoff.ms": "200",
         "offsets.topic.num.partitions": "1",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
         "transaction.state.log.num.partitions": "1",

@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A running cluster; shared by the session, so names of topics and groups must be fresh."""
     if request.param == HEADRACE:
-        with headrace_cluster() as running:
+        with headrace_cluster("--set", "compaction_check=200ms") as running:
             yield running
         return
     if reason := ApacheKafka.unavailable():

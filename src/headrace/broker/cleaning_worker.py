@@ -17,7 +17,7 @@ from headrace.log.compaction_round import Round
 from headrace.log.disk import SYSTEM_DISK
 from headrace.log.errors import CorruptFile
 
-NICENESS: Final = 10
+NICENESS: Final = 19
 """How readily it gives way to others."""
 
 

@@ -80,6 +80,7 @@ class Topic:
 
     __slots__ = (
         "append_time",
+        "compacted",
         "configs",
         "id",
         "max_ahead_ms",
@@ -103,6 +104,7 @@ class Topic:
         self.configs = configs
         self.values = values
         self.append_time = values["message.timestamp.type"] == "LogAppendTime"
+        self.compacted = log_settings(values).compaction is not None
         self.max_ahead_ms = int(values["message.timestamp.after.max.ms"])
         self.max_message_bytes = int(values["max.message.bytes"])
         self.min_insync_replicas = int(values["min.insync.replicas"])

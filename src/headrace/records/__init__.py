@@ -28,7 +28,13 @@ from headrace.records.header import (
     read_header,
 )
 from headrace.records.markers import MARKER_SIZE, Marker, build_marker, read_marker
-from headrace.records.scan import Record, RecordPosition, build_batch, first_at_or_after
+from headrace.records.scan import (
+    Record,
+    RecordPosition,
+    build_batch,
+    first_at_or_after,
+    keyless_records,
+)
 from headrace.records.validate import (
     NO_TIMESTAMP,
     Writable,
@@ -65,6 +71,7 @@ __all__ = [
     "decompress",
     "first_at_or_after",
     "iterate_headers",
+    "keyless_records",
     "read_header",
     "read_marker",
     "stamp",

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from headrace.records.codecs import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from headrace.records.errors import (
     DecompressionFailed,
+    DecompressionLimit,
     InvalidBatch,
     InvalidRecords,
     UnsupportedCodec,
@@ -33,6 +34,9 @@ _MAX_UINT64: Final = (1 << 64) - 1
 _MAX_INT64: Final = (1 << 63) - 1
 _MIN_INT64: Final = -(1 << 63)
 _RECORD_ATTRIBUTES_SIZE: Final = 1
+_LONG_VARINT: Final = 0x80
+_NULL_LENGTH: Final = 1
+"""Minus one, as the format writes it."""
 
 
 class RecordPosition(NamedTuple):
@@ -78,6 +82,43 @@ def first_at_or_after(
         if found >= timestamp and record.offset >= min_offset:
             return record._replace(timestamp=found)
     return None
+
+
+def keyless_records(
+    buffer: Readable, header: BatchHeader, *, limit: int = MAX_DECOMPRESSED_BYTES
+) -> list[int]:
+    """Which records of a whole batch have no key, by their places in it.
+
+    Costs a Python step per record, and believes the checksum but nothing else: `InvalidBatch` if
+    records do not fit, or expand beyond `limit` bytes.
+    """
+    keyless = []
+    cursor = 0
+    try:
+        records = decompress(header.codec, memoryview(buffer)[HEADER_SIZE:], limit=limit)
+        for index in range(header.record_count):
+            length = records[cursor]
+            if length < _LONG_VARINT and not length & 1:
+                cursor, length = cursor + 1, length >> 1
+            else:
+                length, cursor = _read_varint(records, cursor, len(records))
+            end = cursor + length
+            if length < 0 or end > len(records):
+                raise _Unreadable(f"a record of {length} bytes does not fit")
+            cursor += _RECORD_ATTRIBUTES_SIZE
+            # Two deltas, which may be anything here; then the length of the key.
+            for _ in range(2):
+                while records[cursor] >= _LONG_VARINT:
+                    cursor += 1
+                cursor += 1
+            if records[cursor] == _NULL_LENGTH:
+                keyless.append(index)
+            if cursor >= end:
+                raise _Unreadable("a record ends before its key")
+            cursor = end
+    except (_Unreadable, IndexError, DecompressionFailed, DecompressionLimit) as error:
+        raise InvalidBatch(str(error), 0, header.base_offset) from error
+    return keyless
 
 
 def _record_positions(

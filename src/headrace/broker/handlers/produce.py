@@ -4,6 +4,7 @@
 topic is fulfilled: with `flush = "ack"` that is after the fsync.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -37,6 +38,7 @@ from headrace.records import (
     Codec,
     CorruptBatch,
     MalformedBatch,
+    keyless_records,
     read_header,
     validate_batch,
 )
@@ -80,9 +82,12 @@ _TRANSACTION_CODES = {
 class Rejected(HeadraceError):
     """The records for a partition were refused; nothing of them was written."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(
+        self, code: ErrorCode, message: str, record_errors: Sequence[tuple[int, str]] = ()
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.record_errors = record_errors
 
 
 class Acknowledgement:
@@ -270,7 +275,21 @@ def _admit(
         raise Rejected(
             ErrorCode.unsupported_compression_type, "zstd needs produce version 7 or newer"
         )
+    if topic.compacted:
+        _require_keys(topic, batch, header)
     return header, topic.check_time(header.max_timestamp, core.clock)
+
+
+def _require_keys(topic: "Topic", batch: memoryview, header: BatchHeader) -> None:
+    """Refuse records that compaction could not tell apart."""
+    keyless = keyless_records(batch, header)
+    if keyless:
+        problem = f"{topic.name} is compacted and takes no record without a key"
+        raise Rejected(
+            ErrorCode.invalid_record,
+            f"{problem}; {len(keyless)} of the batch's {header.record_count} have none",
+            [(index, problem) for index in keyless],
+        )
 
 
 def _join_transaction(
@@ -310,7 +329,8 @@ def _join_transaction(
 
 def _rejection(core: "BrokerCore", partition: int, error: HeadraceError) -> PartitionResult:
     core.metrics.rejected_batches += 1
-    return PartitionResult(partition, error_code(error), message=str(error))
+    at_fault = error.record_errors if isinstance(error, Rejected) else ()
+    return PartitionResult(partition, error_code(error), message=str(error), record_errors=at_fault)
 
 
 def error_code(error: HeadraceError) -> ErrorCode:

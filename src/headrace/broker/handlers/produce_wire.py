@@ -6,6 +6,7 @@ from version 13 on topics are named by id.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -62,6 +63,8 @@ class PartitionResult(NamedTuple):
     append_time: int = -1
     log_start_offset: int = -1
     message: str | None = None
+    record_errors: Sequence[tuple[int, str]] = ()
+    """The records at fault, by their place in the batch, and what is wrong with each."""
 
 
 TopicResult = tuple[str | UUID, list[PartitionResult]]
@@ -156,7 +159,9 @@ def _write_flexible(results: list[TopicResult], version: int) -> bytes:
         body += uvarint(len(partitions) + 1)
         for result in partitions:
             body += RESULT.pack(*result[:5])
-            body += b"\x01"
+            body += uvarint(len(result.record_errors) + 1)
+            for index, problem in result.record_errors:
+                body += _INT32.pack(index) + _compact(problem.encode()) + b"\0"
             body += b"\0" if result.message is None else _compact(result.message.encode())
             body += b"\0"
         body += b"\0"
@@ -173,7 +178,10 @@ def _write_legacy(results: list[TopicResult], version: int) -> bytes:
             packed = RESULT.pack(*result[:5])
             body += packed if version >= 5 else packed[:22]
             if version >= 8:
-                body += b"\0\0\0\0"
+                body += _INT32.pack(len(result.record_errors))
+                for index, problem in result.record_errors:
+                    encoded = problem.encode()
+                    body += _INT32.pack(index) + _INT16.pack(len(encoded)) + encoded
                 message = None if result.message is None else result.message.encode()
                 body += b"\xff\xff" if message is None else _INT16.pack(len(message)) + message
     body += b"\0\0\0\0"

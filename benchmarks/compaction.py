@@ -1,0 +1,193 @@
+"""Compaction beside Apache Kafka's log cleaner, and what it costs producers.
+
+Run by `make bench NAME=compaction`. A topic is filled while it is not compacted, and then made so:
+from that moment until its files have stopped shrinking, the clock runs. Both brokers look for work
+every tenth of a second, and both get the same bytes, the same segment size and 128 MB for keys,
+which is their default. Headrace's worker process has to start within the time that is measured.
+"""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from benchmarks import keyed, load
+from benchmarks.command import Options, command
+from benchmarks.experiment import Experiment, Figures, NothingMeasured, run
+from benchmarks.peers import APACHE_KAFKA, HEADRACE, Fleet, HeadraceProcess, Server
+from benchmarks.report import Better, Row
+from headrace.testing.apache_kafka import ApacheKafka
+
+_SEGMENT_BYTES = 100 << 20
+_VALUE_BYTES = 100
+_PAYLOAD_BYTES = 1000
+_QUIET = "Headrace, nothing to compact"
+_COMPACTING = "Headrace, compacting"
+_POLL_SECONDS = 0.01
+_STILL_SECONDS = 4.0
+"""Files that have not changed for so long will not change any more."""
+
+_TIMEOUT_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much work a run does."""
+
+    rounds: int
+    records: int
+    keys: int
+    messages: int
+    """How many are produced to another topic while one is compacted."""
+
+
+FULL = Scale(rounds=3, records=10_000_000, keys=1_000_000, messages=1_500_000)
+QUICK = Scale(rounds=1, records=2_000_000, keys=200_000, messages=300_000)
+
+
+def experiments(fleet: Fleet, scale: Scale, kafka_data: Path) -> list[Experiment]:
+    """Both comparisons."""
+    return [_cleaning(fleet, scale, kafka_data), _producing(fleet, scale)]
+
+
+def main() -> None:
+    """Run the benchmark from the command line."""
+    options = Options.parse("Compaction beside Apache Kafka's, and producing meanwhile.")
+    scale = QUICK if options.quick else FULL
+    with (
+        command(),
+        tempfile.TemporaryDirectory(prefix="headrace-benchmark-") as directory,
+        Fleet() as fleet,
+    ):
+        run("compaction", experiments(fleet, scale, Path(directory)), options)
+
+
+def _cleaning(fleet: Fleet, scale: Scale, kafka_data: Path) -> Experiment:
+    """How many records are compacted a second."""
+    metric = "compacted_records"
+
+    def measure(server: Server, data: Path) -> Figures:
+        with _filled_topic(server, scale) as topic:
+            load.settle_disk()
+            seconds = _compact(server, topic, data / f"{topic}-0")
+        return {metric: scale.records / seconds}
+
+    def headrace() -> Figures:
+        server = fleet.server(_launch_headrace)
+        assert isinstance(server, HeadraceProcess)
+        return measure(server, server.data)
+
+    launch_kafka = partial(_launch_kafka, kafka_data)
+
+    def apache_kafka() -> Figures:
+        return measure(fleet.server(launch_kafka), kafka_data)
+
+    return Experiment(
+        "compaction",
+        {HEADRACE: headrace, APACHE_KAFKA: apache_kafka},
+        (Row(metric, "records/s", Better.HIGHER, metric, HEADRACE, APACHE_KAFKA, 1.0),),
+        rounds=scale.rounds,
+    )
+
+
+def _producing(fleet: Fleet, scale: Scale) -> Experiment:
+    """Producing to one topic while another is compacted, and while none is."""
+    metric = "produce_while_compacting"
+
+    def measure(start: Callable[[Server, str], None]) -> Figures:
+        server = fleet.server(_launch_headrace)
+        with _filled_topic(server, scale) as compacted, load.fresh_topic(server) as topic:
+            load.settle_disk()
+            start(server, compacted)
+            cost = load.produce(server, topic, payload_bytes=_PAYLOAD_BYTES, count=scale.messages)
+        return {metric: cost.rate}
+
+    def nothing(_server: Server, _topic: str) -> None:
+        return
+
+    return Experiment(
+        "producing",
+        {_COMPACTING: partial(measure, _make_compacted), _QUIET: partial(measure, nothing)},
+        (Row(metric, "msg/s", Better.HIGHER, metric, _COMPACTING, _QUIET, 0.9),),
+        rounds=2 * scale.rounds + 1,
+    )
+
+
+def _launch_headrace() -> HeadraceProcess:
+    return HeadraceProcess(flush="os", settings=("compaction_check=100ms",))
+
+
+def _launch_kafka(data: Path) -> ApacheKafka:
+    return ApacheKafka(
+        heap="1g",
+        properties={
+            "log.dirs": str(data),
+            "log.cleaner.backoff.ms": "100",
+            "log.segment.delete.delay.ms": "0",
+        },
+    )
+
+
+@contextlib.contextmanager
+def _filled_topic(server: Server, scale: Scale) -> Iterator[str]:
+    """A topic with all the records, which is not compacted yet and goes when the block ends."""
+    with load.fresh_topic(server) as topic:
+        _configure(server, topic, {"segment.bytes": str(_SEGMENT_BYTES), "retention.ms": "-1"})
+        keyed.send(server, topic, count=scale.records, keys=scale.keys, value_bytes=_VALUE_BYTES)
+        yield topic
+
+
+def _make_compacted(server: Server, topic: str) -> None:
+    _configure(server, topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+
+
+def _compact(server: Server, topic: str, directory: Path) -> float:
+    """Let a topic be compacted, and return the seconds until its files shrink no more."""
+    size = before = _log_bytes(directory)
+    _make_compacted(server, topic)
+    began = changed = time.monotonic()
+    while size == before or time.monotonic() < changed + _STILL_SECONDS:
+        if time.monotonic() > began + _TIMEOUT_SECONDS:
+            raise NothingMeasured(f"{topic} was not compacted within {_TIMEOUT_SECONDS:g} s")
+        time.sleep(_POLL_SECONDS)
+        now = _log_bytes(directory)
+        if now != size:
+            size, changed = now, time.monotonic()
+    return changed - began
+
+
+def _log_bytes(directory: Path) -> int:
+    """Bytes of the segments; what is still being written beside them does not count."""
+    total = 0
+    for path in directory.glob("*.log"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
+
+
+def _configure(server: Server, topic: str, configs: dict[str, str]) -> None:
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        topic,
+        incremental_configs=[
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in configs.items()
+        ],
+    )
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+if __name__ == "__main__":
+    main()
