@@ -1,6 +1,7 @@
 """The compaction worker as the broker sees it: jobs go in, reports come out."""
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -55,11 +56,11 @@ class CleaningProcess:
         if process is not None:
             process.kill()
             # It may be a while until the system has let go of it.
-            self._thread.submit(process.wait)
+            self._thread.submit(_bury, process)
 
     def _submit(self, job: CompactionJob) -> str:
         process = self._process
-        if process is None or process.poll() is not None:
+        if process is None:
             process = self._process = subprocess.Popen(
                 [sys.executable, "-m", WORKER],
                 stdin=subprocess.PIPE,
@@ -82,3 +83,13 @@ class CleaningProcess:
             return ""
         assert process.stdout is not None
         return process.stdout.readline()
+
+
+def _bury(process: "subprocess.Popen[str]") -> None:
+    """Let go of a process that was killed."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    process.stdout.close()
+    process.wait()

@@ -15,6 +15,7 @@ from headrace.log.framing import FileFormat, read_framed, write_framed
 from headrace.log.segment import Segment
 from headrace.log.settings import CompactionPolicy
 from headrace.log.walk import headers
+from headrace.records import MalformedBatch
 
 PROGRESS_FORMAT: Final = FileFormat(b"HRCL", 1)
 """How the file begins that says how far a log is compacted."""
@@ -96,7 +97,11 @@ def _is_overdue(segment: Segment, max_lag_ms: int, now_ms: int) -> bool:
     if latest < 0:
         return False
     handle, _ = segment.opened()
-    _, first = next(headers(handle, 0, segment.size))
+    try:
+        _, first = next(headers(handle, 0, segment.size))
+    except MalformedBatch:
+        # Compaction will say what is wrong with it.
+        return True
     return segment.created_ms <= latest or 0 <= first.max_timestamp <= latest
 
 
