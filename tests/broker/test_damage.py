@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 import headrace
 from headrace.testing.probe import free_ports
@@ -21,11 +22,13 @@ CORRUPT_MESSAGE = 2
 VALUES = [f"value {number}" for number in range(60)]
 
 
-def produce(bootstrap: str, values: list[str], partition: int = 0) -> None:
+def produce(
+    bootstrap: str, values: list[str], *, topic: str = "events", key: str | None = None
+) -> None:
     """One batch for each value."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     for value in values:
-        producer.produce("events", value, partition=partition)
+        producer.produce(topic, value, key, partition=0)
         assert producer.flush(10) == 0
 
 
@@ -35,9 +38,9 @@ def broker_on(data: Path, **settings: Any) -> Iterator[headrace.Broker]:
         yield broker
 
 
-def damage(data: Path, value: str) -> Path:
+def damage(data: Path, value: str, *, topic: str = "events") -> Path:
     """Flip a bit of a stored value; the file that holds it."""
-    for path in sorted(data.glob("events-*/*.log")):
+    for path in sorted(data.glob(f"{topic}-*/*.log")):
         stored = path.read_bytes()
         if (at := stored.find(value.encode() + b"\0")) >= 0:
             path.write_bytes(stored[:at] + bytes([stored[at] ^ 1]) + stored[at + 1 :])
@@ -68,6 +71,13 @@ def read(consumer: Consumer, count: int) -> tuple[list[str], list[KafkaError]]:
             assert value is not None
             values.append(value.decode())
     return values, []
+
+
+def await_text(caplog: pytest.LogCaptureFixture, text: str) -> None:
+    deadline = time.monotonic() + 30
+    while text not in caplog.text:
+        assert time.monotonic() < deadline, caplog.text
+        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -159,10 +169,7 @@ def test_a_scrub_finds_damage_that_nobody_has_read(
     with broker_on(data, scrub_interval_ms=300) as broker:
         produce(broker.bootstrap, VALUES)
         path = damage(data, "value 10")
-        deadline = time.monotonic() + 20
-        while "1 new damages" not in caplog.text:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        await_text(caplog, "1 new damages")
         with consumer_at(broker.bootstrap, 5) as consumer:
             values, errors = read(consumer, len(VALUES))
     assert values == VALUES[5:10]
@@ -177,3 +184,34 @@ def test_a_producer_of_this_process_is_served_at_once(stored: Path, monkeypatch)
         produce(broker.bootstrap, ["fresh"])
         with consumer_at(broker.bootstrap, 60) as consumer:
             assert read(consumer, 1) == (["fresh"], [])
+
+
+def test_a_damaged_segment_is_neither_archived_nor_compacted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data, archive = tmp_path / "data", tmp_path / "archive"
+    idle = {"archive_interval_ms": 3_600_000, "compaction_check_ms": 3_600_000}
+    with broker_on(data, archive=str(archive), **idle) as broker:
+        with AdminClient({"bootstrap.servers": broker.bootstrap}) as admin:
+            for name, configs in (
+                ("events", {"remote.storage.enable": "true"}),
+                ("latest", {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}),
+            ):
+                topic = NewTopic(name, 1, 1, config=configs)
+                admin.create_topics([topic])[name].result(10)
+        for topic_name in ("events", "latest"):
+            produce(broker.bootstrap, VALUES, topic=topic_name, key="same")
+    damage(data, "value 30", topic="events")
+    kept = damage(data, "value 10", topic="latest")
+    before = kept.read_bytes()
+    with broker_on(
+        data, archive=str(archive), archive_interval_ms=50, compaction_check_ms=50
+    ) as broker:
+        await_text(caplog, "compaction of latest-0 failed")
+        await_text(caplog, "events-0: ")
+        with consumer_at(broker.bootstrap, 31) as consumer:
+            assert read(consumer, 29) == (VALUES[31:], [])
+    assert kept.read_bytes() == before
+    archived = b"".join(path.read_bytes() for path in archive.rglob("*") if path.is_file())
+    assert b"value 0\0" in archived
+    assert b"value 31\0" not in archived

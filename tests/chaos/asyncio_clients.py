@@ -21,7 +21,7 @@ from tests.chaos.history import (
     Send,
     Session,
 )
-from tests.chaos.workers import TOPIC, TRANSACTION_SECONDS, Run, Worker
+from tests.chaos.workers import TOPIC, Run, Worker
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class AsyncioTransactionalWriter(AsyncioWorker):
         producer = AIOKafkaProducer(
             bootstrap_servers=self.run.bootstrap,
             transactional_id=self.name,
-            transaction_timeout_ms=TRANSACTION_SECONDS * 1000,
+            transaction_timeout_ms=self.run.transaction_seconds * 1000,
             request_timeout_ms=5000,
             retry_backoff_ms=50,
         )

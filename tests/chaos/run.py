@@ -25,11 +25,8 @@ from tests.chaos.history import (
 from tests.chaos.nemeses import Nemesis
 from tests.chaos.readers import GroupReader, Reader, Watcher, ends, records_of, watching_consumer
 from tests.chaos.targets import Target
-from tests.chaos.workers import TOPIC, TRANSACTION_SECONDS, Run, Worker
+from tests.chaos.workers import TOPIC, Run, Worker
 from tests.chaos.writers import IdempotentWriter, TransactionalWriter
-
-GRACE_SECONDS = 20.0
-"""What a loaded machine may take longer than it should."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +40,10 @@ class Plan:
     transactions: bool = True
     mean_pause: float = 1.2
     """Seconds between two faults."""
+    transaction_seconds: int = 6
+    """How long a transaction may take before the broker must abort it."""
+    grace: float = 20.0
+    """What a loaded machine may take longer for that than it should."""
     killed_before_the_last_look: bool = True
     """Whether what is read in the end must have survived one more kill -9."""
 
@@ -52,7 +53,14 @@ def execute(
 ) -> Sequence[Event]:
     """Carry a plan out on a running broker; what happened."""
     recorder = Recorder()
-    run = Run(target.bootstrap, plan.partitions, plan.seed, recorder, threading.Event())
+    run = Run(
+        bootstrap=target.bootstrap,
+        partitions=plan.partitions,
+        seed=plan.seed,
+        transaction_seconds=plan.transaction_seconds,
+        recorder=recorder,
+        stopping=threading.Event(),
+    )
     _create_topic(run)
     nemesis = Nemesis(target, recorder, plan.seed, plan.faults, mean_pause=plan.mean_pause)
     workers = _workers(run, transactions=plan.transactions)
@@ -74,8 +82,8 @@ def execute(
             recorder.add(Stuck, worker.name, "did not finish within 60 s")
         elif worker.failure is not None:
             raise worker.failure
-    recorder.add(Calm, "run", float(TRANSACTION_SECONDS))
-    _await_stability(run)
+    recorder.add(Calm, "run", float(plan.transaction_seconds))
+    _await_stability(run, plan.transaction_seconds + plan.grace)
     _send_canaries(run)
     if plan.killed_before_the_last_look:
         target.kill()
@@ -111,9 +119,9 @@ def _create_topic(run: Run) -> None:
         admin.create_topics([topic])[TOPIC].result(30)
 
 
-def _await_stability(run: Run) -> None:
+def _await_stability(run: Run, seconds: float) -> None:
     """Wait until nothing holds readers of committed records back."""
-    deadline = time.monotonic() + TRANSACTION_SECONDS + GRACE_SECONDS
+    deadline = time.monotonic() + seconds
     with (
         contextlib.closing(watching_consumer(run, Isolation.COMMITTED)) as committed,
         contextlib.closing(watching_consumer(run, Isolation.UNCOMMITTED)) as uncommitted,

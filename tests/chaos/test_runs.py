@@ -26,7 +26,7 @@ def require_nothing(history: Sequence[Event], plan: Plan, directory: Path) -> No
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_promise_is_broken_by_any_fault(tmp_path: Path) -> None:
-    plan = Plan("short", 12, EVERYTHING, transactions=False)
+    plan = Plan("short", 14, EVERYTHING)
     with headrace_target() as target:
         require_nothing(execute(plan, target), plan, tmp_path)
 
@@ -46,7 +46,7 @@ def test_apache_kafka_keeps_the_same_promises(tmp_path: Path) -> None:
     if reason := ApacheKafka.unavailable():
         pytest.skip(reason)
     # Not kill: its coordinator may then leave a transaction open for good, as its own tool says.
-    plan = Plan("kafka", 6, (HALT,), mean_pause=0.7, killed_before_the_last_look=False)
+    plan = Plan("kafka", 5, (HALT,), mean_pause=0.7, killed_before_the_last_look=False)
     with apache_kafka_target() as target:
         require_nothing(execute(plan, target), plan, tmp_path)
 
@@ -58,10 +58,20 @@ def test_apache_kafka_keeps_the_same_promises(tmp_path: Path) -> None:
     [
         ("acknowledge-before-writing", (KILL,), Promise.LOST_WRITE),
         ("forget-producers", (KILL, SLOW_DISK), Promise.DUPLICATE),
+        ("forget-aborts", (CLOCK,), Promise.ABORTED_READ),
+        ("serve-unstable-records", (CLOCK,), Promise.DIRTY_READ),
+        ("skip-markers", (CLOCK,), Promise.HANGING_TRANSACTION),
     ],
 )
 def test_a_bug_is_found_and_named(bug: str, faults: tuple[str, ...], promise: Promise) -> None:
-    plan = Plan(bug, 5, faults, transactions=False, mean_pause=0.6)
+    plan = Plan(
+        *(bug, 3, faults),
+        transactions=KILL not in faults,
+        mean_pause=0.5,
+        transaction_seconds=2,
+        grace=3,
+        killed_before_the_last_look=KILL in faults,
+    )
     with headrace_target(bug=bug) as target:
         anomalies = check(execute(plan, target))
     assert promise in {anomaly.promise for anomaly in anomalies}

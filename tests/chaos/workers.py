@@ -9,9 +9,6 @@ from tests.chaos.history import Recorder
 
 TOPIC = "chaos"
 
-TRANSACTION_SECONDS = 6
-"""How long a transaction may take before the broker must abort it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -20,6 +17,8 @@ class Run:
     bootstrap: str
     partitions: int
     seed: str
+    transaction_seconds: int
+    """How long a transaction may take before the broker must abort it."""
     recorder: Recorder
     stopping: threading.Event
     """Set when clients are to finish what they have begun."""

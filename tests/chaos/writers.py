@@ -8,7 +8,7 @@ from enum import Enum, auto
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tests.chaos.history import Delivered, End, Ended, Outcome, Send
-from tests.chaos.workers import TOPIC, TRANSACTION_SECONDS, Run, Worker
+from tests.chaos.workers import TOPIC, Run, Worker
 
 MOST_IN_FLIGHT = 200
 ABORTED, ABANDONED = 0.2, 0.08
@@ -118,7 +118,7 @@ class TransactionalWriter(Writer):
             producer = Producer(
                 self.run.settings(
                     transactional_id=transactional_id,
-                    transaction_timeout_ms=TRANSACTION_SECONDS * 1000,
+                    transaction_timeout_ms=self.run.transaction_seconds * 1000,
                     linger_ms=2,
                 )
             )
@@ -146,7 +146,7 @@ class TransactionalWriter(Writer):
         except KafkaException:
             return self._abort(producer, transaction)
         if fate < ABANDONED:
-            producer.flush(TRANSACTION_SECONDS)
+            producer.flush(self.run.transaction_seconds)
             return Next.SAME_ID if fate < ABANDONED / 2 else Next.OTHER_ID
         if fate < ABANDONED + ABORTED:
             return self._abort(producer, transaction)

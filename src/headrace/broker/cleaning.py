@@ -135,6 +135,11 @@ class Cleaner:
     async def _compact(
         self, partition: Partition, policy: CompactionPolicy, cleanable: Cleanable
     ) -> None:
+        for segment in cleanable.segments:
+            if not await partition.is_intact(segment):
+                # A copy with checksums of its own would make the damage look right.
+                self._fail(partition, f"{segment.path} is damaged", corrupt=True)
+                return
         job = self._job(partition, policy, cleanable)
         segments = {segment.base_offset: segment for segment in cleanable.segments}
         started = time.monotonic()

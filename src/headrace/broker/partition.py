@@ -154,6 +154,12 @@ class Partition:
             return sorted({*archived, *found}, key=lambda each: each.last_offset)
         return found
 
+    async def is_intact(self, segment: Segment) -> bool:
+        """Whether a segment is what was written, so that a copy of it may be made or kept."""
+        if segment.doubt is not None:
+            await self._verification.request(self, segment)
+        return segment.doubt is None and not segment.damage
+
     def delete_records(self, before: int) -> int:
         """Let the partition start at `before`, here and in the archive; return its start."""
         if self.archive is not None and before <= self.log.high_watermark:

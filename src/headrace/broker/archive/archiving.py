@@ -159,6 +159,9 @@ class Archiving:
                 # Else a power loss could leave the local log behind its archive.
                 await self._blocking(partition.log.flush)
             for segment in pending:
+                if not await partition.is_intact(segment):
+                    # It stays here, where it is reported, until somebody has restored it.
+                    break
                 if not await self._archive_segment(partition, archive, segment):
                     break
             if writer.trim_due and not partition.retired:
