@@ -223,3 +223,19 @@ def test_a_terminal_gets_a_screen_that_is_rewritten_in_place():
     assert "█" in shown
     assert "billing  orders          3          4   1,200  1,196  1m 01s     0" in shown
     assert "There are no consumer groups yet." in shown
+
+
+def test_a_narrow_terminal_goes_without_the_chart_rather_than_with_half_of_everything():
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80, color_system=None)
+    name = "the-warehouse-in-the-north"
+    group = GroupLag(name, "stable", "consumer", Isolation.READ_COMMITTED, ())
+    with (
+        LagHistory.in_memory(retention_ms=DAY) as history,
+        LagScreen(Lines(history), in_detail=False, console=console) as screen,
+    ):
+        screen.show(LagSample(1_700_000_000_000, (group,)))
+    shown = output.getvalue()
+    assert "…" not in shown
+    assert "CATCHES UP  LOST" in shown
+    assert "LAST HOUR" not in shown

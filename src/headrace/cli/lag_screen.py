@@ -17,6 +17,12 @@ _NUMERIC = frozenset(
 )
 """Columns that stand to the right."""
 
+_NAMES = frozenset({"GROUP", "TOPIC"})
+"""Columns that may take several lines, so that the others need not be cut off."""
+
+_CHART_WIDTH = 100
+"""Terminals narrower than this have no room for the chart, which is the last column."""
+
 
 class LagScreen:
     """Rewrites its tables in place; the last one stays when it is left."""
@@ -45,9 +51,10 @@ class LagScreen:
     def _rendered(self, sample: LagSample) -> RenderableType:
         if not sample.groups:
             return Text("There are no consumer groups yet.", style="dim")
-        table = _table(HEADINGS)
+        columns = len(HEADINGS) - (self._live.console.width < _CHART_WIDTH)
+        table = _table(HEADINGS[:columns])
         for line in self._lines.of(sample):
-            table.add_row(*map(_written, line.cells()), style=_style(line))
+            table.add_row(*map(_written, line.cells()[:columns]), style=_style(line))
         if not self._in_detail:
             return table
         headings, rows = partition_table(sample)
@@ -60,7 +67,12 @@ class LagScreen:
 def _table(headings: tuple[str, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in headings:
-        table.add_column(heading, justify="right" if heading in _NUMERIC else "left", no_wrap=True)
+        table.add_column(
+            heading,
+            justify="right" if heading in _NUMERIC else "left",
+            no_wrap=heading not in _NAMES,
+            overflow="fold",
+        )
     return table
 
 
