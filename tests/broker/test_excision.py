@@ -2,6 +2,7 @@
 
 import hmac
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,13 +85,21 @@ def test_headers_and_partitions_choose_too(broker: Broker) -> None:
     assert receipt["check"]["elsewhere"][0]["file"] == f"{TOPIC}-1/00000000000000000000.log"
 
 
-def test_what_cannot_be_done_is_refused_with_the_reason(broker: Broker) -> None:
+def test_what_cannot_be_done_is_refused_with_the_reason(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bootstrap = broker.bootstrap
     with pytest.raises(UnknownTopic):
         erase(bootstrap, b"key", topic="nowhere")
     write(bootstrap, 200)
     with pytest.raises(ExcisionRefused, match="has no partition 3"):
         erase(bootstrap, b"key", partitions=[3])
+    with monkeypatch.context() as patched:
+        full = os.statvfs_result((4096, 4096, 10, 1, 1, 10, 10, 10, 0, 255))
+        patched.setattr("headrace.broker.excision.job.os.statvfs", lambda _: full)
+        with pytest.raises(ExcisionRefused, match=r"has 4096 free; nothing was changed"):
+            erase(bootstrap, customer(3))
+        assert len(read(bootstrap)) == 200
     job = start_excision(cluster_at(bootstrap), TOPIC, keys=[b"nobody"])
     with pytest.raises(ExcisionRefused, match=f"{job} of {TOPIC}-0 is under way"):
         start_excision(cluster_at(bootstrap), TOPIC, keys=[b"nobody"])

@@ -4,6 +4,8 @@ import base64
 import hmac
 import json
 import re
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from headrace import Broker
 from tests.broker.erasing import TOPIC, customer, expected, read, write
 from tests.cli.conftest import Headrace
+from tests.cli.terminals import terminal
 from tests.clusters import APACHE_KAFKA, Cluster
 
 
@@ -119,3 +122,36 @@ def test_other_brokers_are_told_apart_from_none(cluster: Cluster, topic: str, he
     nobody = headrace("excise", topic, "--key", "a", "--dry-run", "-b", "127.0.0.1:1")
     assert nobody.exit_code == 1
     assert "Cannot reach a Kafka cluster" in nobody.stderr
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_person_is_asked_and_ctrl_c_does_not_stop_the_broker(broker: Broker, answer: str):
+    receipts = broker.data / "excisions"
+    before = set(receipts.glob("*"))
+    cluster = Cluster("headrace", broker.bootstrap)
+    with terminal("excise", TOPIC, "-k", "nobody", "-H", "a=b", cluster=cluster) as screen:
+        screen.wait_for("Erase every record of people with 1 key or 1 header, for good? [y/N]:")
+        screen.type(f"{answer}\n")
+        if answer == "n":
+            assert screen.finish() == 1
+            assert set(receipts.glob("*")) == before
+            return
+        screen.wait_for("looking")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.finish() == 130
+    (job,) = re.findall("goes on with excision (.*);", screen.shown)
+    deadline = time.monotonic() + 30
+    while not (receipts / f"{job}.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_something_left_is_a_failure(excise: Headrace, broker: Broker):
+    stray = broker.data / f"{TOPIC}-0" / "stray"
+    stray.write_bytes(b"...customer-1...")
+    failed = excise("--header", "a=customer-1", "--yes")
+    stray.unlink()
+    assert failed.exit_code == 1
+    assert "FAILED: left in 1 files" in failed.stdout
+    assert f"Left in {TOPIC}-0/stray." in failed.stderr
+    assert "something is left of the records" in failed.stderr

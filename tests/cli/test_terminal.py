@@ -1,68 +1,13 @@
 """What commands do where a person sits: ask, use colour, and take Ctrl-C for an answer."""
 
-import os
-import pty
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.cli.conftest import Headrace
+from tests.cli.terminals import terminal
 from tests.clusters import Cluster
-
-
-class Terminal:
-    """A command on a terminal of its own."""
-
-    def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
-        self.process = process
-        self._screen = screen
-        self.shown = ""
-
-    def type(self, text: str) -> None:
-        os.write(self._screen, text.encode())
-
-    def wait_for(self, text: str) -> None:
-        """Read the screen until the text is on it."""
-        while text not in self.shown:
-            read = self._read()
-            assert read, f"{text!r} did not appear in {self.shown!r}"
-            self.shown += read
-
-    def finish(self) -> int:
-        """Read the screen to the end and return the exit code."""
-        while read := self._read():
-            self.shown += read
-        return self.process.wait(10)
-
-    def _read(self) -> str:
-        try:
-            return os.read(self._screen, 4096).decode()
-        except OSError:  # the terminal's other side is closed
-            return ""
-
-
-@contextmanager
-def terminal(*arguments: str, cluster: Cluster) -> Iterator[Terminal]:
-    screen, side = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headrace", *arguments],
-        stdin=side,
-        stdout=side,
-        stderr=side,
-        env={**os.environ, "HEADRACE_KAFKA_BOOTSTRAP": cluster.bootstrap, "NO_COLOR": ""},
-    )
-    os.close(side)
-    with process:
-        try:
-            yield Terminal(process, screen)
-        finally:
-            process.kill()
-            os.close(screen)
 
 
 @pytest.mark.parametrize(("answer", "offset"), [("y", 0), ("n", 4)])

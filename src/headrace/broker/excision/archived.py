@@ -42,6 +42,11 @@ class ArchivedObject:
     tag: str
 
     @property
+    def name(self) -> str:
+        """Its object's key."""
+        return self.archived.archived.partition.key(self.segment)
+
+    @property
     def partition(self) -> int:
         """The partition it belongs to."""
         return self.owner.index
@@ -67,7 +72,7 @@ class ArchivedObject:
         """Replace the object and let go of copies of it; None if retention has taken it."""
         if not self._is_there:
             return None
-        identity, segment = self.archived.archived.partition, self.segment
+        segment = self.segment
         async with self._brought_back() as copy:
             change = await process.rewrite(copy)
             path = self.directory / change.log_file
@@ -87,9 +92,8 @@ class ArchivedObject:
                 SYSTEM_DISK.unlink(path)
                 SYSTEM_DISK.unlink(self.directory / change.index_file)
         self.archived.forget(segment)
-        return Rewritten(
-            identity.key(segment), identity.key(new), segment.size, change, archived=True
-        )
+        after = self.archived.archived.partition.key(new)
+        return Rewritten(self.name, after, segment.size, change, archived=True)
 
     @property
     def _is_there(self) -> bool:
@@ -107,8 +111,7 @@ class ArchivedObject:
 
     def _download(self, path: Path) -> None:
         handle = FileHandle(SYSTEM_DISK, path, SYSTEM_DISK.create(path))
-        key = self.archived.archived.partition.key(self.segment)
-        copy_object(self.archive.store, key, self.segment, handle, self.archive.stopping)
+        copy_object(self.archive.store, self.name, self.segment, handle, self.archive.stopping)
 
     async def _blocking(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.archive.uploads, work)

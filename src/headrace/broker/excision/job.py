@@ -22,7 +22,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.topics import Topic
 from headrace.log import SYSTEM_DISK
 from headrace.log.errors import LogError, StorageFull
-from headrace.log.excision import CheckReport, ExcisionRefused
+from headrace.log.excision import CheckReport, ExcisionRefused, Sighting
 from headrace.log.excision_check import size_below
 from headrace.log.manifest import REWRITTEN
 
@@ -173,6 +173,8 @@ class ExcisionJob:
             findings = await place.find(process)
             if findings is not None and findings.records:
                 found.append(Found(place, findings))
+        if any(partition.retired for partition in self.partitions):
+            raise ExcisionRefused(f"{self.request.topic} was deleted, and its records go with it")
         return found
 
     async def _rewrite(self, process: ExcisionProcess, found: list[Found]) -> None:
@@ -212,7 +214,20 @@ class ExcisionJob:
             f"{partition.topic}-{partition.index}": self._until[partition.index]
             for partition in self.partitions
         }
-        return await process.check(self._data, until)
+        report = await process.check(self._data, until)
+        replaced = {each.after for _, each in self._rewritten if each.archived}
+        # Those that were not replaced have been looked at before, and never change.
+        places = [place for place in await self._places() if place.name in replaced]
+        left = [
+            Sighting(place.name, findings.records, 0)
+            for place in places
+            if (findings := await place.find(process)) is not None and findings.records
+        ]
+        return report._replace(
+            files=report.files + len(places),
+            bytes=report.bytes + sum(place.size for place in places),
+            left=[*report.left, *left],
+        )
 
     async def _clean_up(self, process: ExcisionProcess) -> None:
         await self._in_thread(process.stop)

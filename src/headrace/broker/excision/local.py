@@ -20,6 +20,11 @@ class LocalSegment:
     """How much of it there was when the excision began."""
 
     @property
+    def name(self) -> str:
+        """Its file, relative to the data directory."""
+        return f"{self.segment.directory.name}/{self.segment.path.name}"
+
+    @property
     def partition(self) -> int:
         """The partition it belongs to."""
         return self.owner.index
@@ -48,8 +53,7 @@ class LocalSegment:
             return None
         if not await self._swap(change):
             return None
-        name = f"{self.segment.directory.name}/{self.segment.path.name}"
-        return Rewritten(name, name, self.size, change)
+        return Rewritten(self.name, self.name, self.size, change)
 
     @property
     def _file(self) -> SegmentFile:

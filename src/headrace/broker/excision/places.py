@@ -26,6 +26,11 @@ class Place(Protocol):
     """A segment on the local disk or in the archive."""
 
     @property
+    def name(self) -> str:
+        """The file, relative to the data directory, or the object's key in the archive."""
+        ...
+
+    @property
     def partition(self) -> int:
         """The partition it belongs to."""
         ...
