@@ -42,7 +42,9 @@ async def test_a_member_is_told_its_partitions_only_when_they_change(
 ):
     member = SimulatedConsumer(simulation, "orders")
     member.beat()
-    assert member.send().assignment is None
+    answer = member.send()
+    assert answer.assignment is None
+    assert not answer.stored, "a heartbeat that changes nothing costs no write"
 
 
 async def test_a_partition_is_given_on_only_after_it_was_given_up(

@@ -1,8 +1,7 @@
 """The group coordinator: every group of this broker, by its id."""
 
 import asyncio
-import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kio.schema.errors import ErrorCode
 
@@ -18,8 +17,9 @@ from headrace.broker.groups.classic.messages import (
     Synced,
     SyncRequest,
 )
+from headrace.broker.groups.commits import OffsetCommits
 from headrace.broker.groups.configs import GroupConfigs
-from headrace.broker.groups.consumer import administration, commits, heartbeats
+from headrace.broker.groups.consumer import administration, heartbeats
 from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.consumer.messages import (
     JOIN,
@@ -27,18 +27,21 @@ from headrace.broker.groups.consumer.messages import (
     Heartbeat,
     HeartbeatAnswer,
 )
-from headrace.broker.groups.consumer.partitions import PartitionId
 from headrace.broker.groups.consumer.topics import KnownTopics
 from headrace.broker.groups.entries import Committed, TopicPartition
-from headrace.broker.groups.errors import GroupError, group_not_found, unknown_member
+from headrace.broker.groups.errors import (
+    GroupError,
+    not_empty,
+    refusing_what_the_disk_refuses,
+    unknown_member,
+)
 from headrace.broker.groups.messages import Committer, GroupListing
 from headrace.broker.groups.offsets import OffsetStore
-from headrace.broker.groups.registry import AnyGroup, GroupRegistry
+from headrace.broker.groups.registry import GroupRegistry
 from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.timers import Timers
 from headrace.broker.groups.upkeep import Upkeep
 from headrace.clock import Clock
-from headrace.log.errors import LogError
 
 
 class GroupCoordinator:
@@ -59,7 +62,6 @@ class GroupCoordinator:
     ) -> None:
         self._offsets = offsets
         self._settings = settings
-        self._topics = topics
         self.configs = GroupConfigs(offsets, settings.consumer_times)
         self._groups = GroupRegistry(
             clock=clock,
@@ -68,6 +70,9 @@ class GroupCoordinator:
             settings=settings,
             topics=topics,
             configs=self.configs,
+        )
+        self._commits = OffsetCommits(
+            self._groups, offsets, topics, settings.offset_metadata_max_bytes
         )
         self._upkeep = Upkeep(
             self._groups, clock=clock, timers=timers, offsets=offsets, settings=settings
@@ -89,7 +94,7 @@ class GroupCoordinator:
     async def join(self, request: JoinRequest) -> Joined:
         """Join the next generation of a group; returns once everybody has."""
         self._check_group_id(request.group_id)
-        self._check_session_timeout(request.session_timeout_ms)
+        joining.check_session_timeout(request, self._settings)
         group = self._groups.join_classic(request.group_id, request.member_id)
         reply: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
         joining.join(group, request, reply)
@@ -120,7 +125,7 @@ class GroupCoordinator:
         if group is None:
             return [Departed(each, ErrorCode.unknown_member_id) for each in departures]
         if isinstance(group, ConsumerGroup):
-            with _refusing_what_the_disk_refuses():
+            with refusing_what_the_disk_refuses():
                 return administration.dismiss(group, departures)
         return membership.leave(group, departures)
 
@@ -130,7 +135,7 @@ class GroupCoordinator:
         """Let a member join a consumer group, go on, or leave; safe once the journal is flushed."""
         self._check_open()
         heartbeats.check(heartbeat)
-        with _refusing_what_the_disk_refuses():
+        with refusing_what_the_disk_refuses():
             if heartbeat.epoch < JOIN:
                 return heartbeats.leave(self._groups.consumer(heartbeat.group_id), heartbeat)
             if heartbeat.epoch == JOIN:
@@ -145,12 +150,8 @@ class GroupCoordinator:
         self, committer: Committer, offsets: Mapping[TopicPartition, Committed]
     ) -> dict[TopicPartition, ErrorCode]:
         """Store offsets and say for each what came of it; safe once the journal is flushed."""
-        group = self._committed_to(committer)
-        self._admit_commit(group, committer, offsets)
-        accepted = self._acceptable(offsets)
-        with _refusing_what_the_disk_refuses():
-            self._offsets.commit(group.id, accepted)
-        return _accepted_codes(offsets, accepted)
+        self._check_open()
+        return self._commits.commit(committer, offsets)
 
     def send_offsets(
         self, committer: Committer, producer_id: int, offsets: Mapping[TopicPartition, Committed]
@@ -159,12 +160,8 @@ class GroupCoordinator:
 
         Says for each what came of it; safe once the journal is flushed.
         """
-        group = self._committed_to(committer)
-        self._admit_commit(group, committer, offsets, transactional=True)
-        accepted = self._acceptable(offsets)
-        with _refusing_what_the_disk_refuses():
-            self._offsets.send(group.id, producer_id, accepted)
-        return _accepted_codes(offsets, accepted)
+        self._check_open()
+        return self._commits.send(committer, producer_id, offsets)
 
     def pending_offsets(self, group_id: str) -> frozenset[TopicPartition]:
         """The partitions whose offset an open transaction may be about to change."""
@@ -178,26 +175,14 @@ class GroupCoordinator:
         A member of a consumer group says who it is, so that one that was fenced reads nothing old.
         """
         self._check_open()
-        group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            commits.admit_fetch(group, member_id, epoch)
-        return self._offsets.fetch(group_id)
+        return self._commits.fetch(group_id, member_id, epoch)
 
     def delete_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """Forget offsets in topics that the group does not read."""
         self._check_group_id(group_id)
-        group = self._groups.existing(group_id)
-        if not group.is_empty and not group.tells_topics:
-            raise _not_empty(group)
-        unused = {each for each in partitions if not group.is_subscribed_to(each.topic)}
-        with _refusing_what_the_disk_refuses():
-            self._offsets.remove(group_id, unused)
-        return {
-            each: ErrorCode.none if each in unused else ErrorCode.group_subscribed_to_topic
-            for each in partitions
-        }
+        return self._commits.delete(group_id, partitions)
 
     def forget_topic(self, topic: str) -> None:
         """Forget every group's offsets in a topic that has been deleted."""
@@ -238,31 +223,11 @@ class GroupCoordinator:
         self._check_open()
         group = self._groups.existing(group_id)
         if not group.is_empty:
-            raise _not_empty(group)
-        with _refusing_what_the_disk_refuses():
+            raise not_empty(group_id, len(group.roster))
+        with refusing_what_the_disk_refuses():
             self._groups.remove(group)
 
     # Groups
-
-    def _committed_to(self, committer: Committer) -> AnyGroup:
-        """The group that offsets are committed for; whoever has no generation may create it."""
-        self._check_open()
-        group = self._groups.get(committer.group_id)
-        if group is None:
-            if committer.generation >= 0:
-                raise group_not_found(committer.group_id)
-            group = self._groups.create_classic(committer.group_id)
-        return group
-
-    def _acceptable(
-        self, offsets: Mapping[TopicPartition, Committed]
-    ) -> dict[TopicPartition, Committed]:
-        longest = self._settings.offset_metadata_max_bytes
-        return {
-            where: committed
-            for where, committed in offsets.items()
-            if len(committed.metadata) <= longest
-        }
 
     def _check_open(self) -> None:
         if self._closed:
@@ -275,16 +240,6 @@ class GroupCoordinator:
         if not group_id:
             raise GroupError(ErrorCode.invalid_group_id, "a group needs a name: set group.id")
 
-    def _check_session_timeout(self, session_timeout_ms: int) -> None:
-        shortest = self._settings.min_session_timeout_ms
-        longest = self._settings.max_session_timeout_ms
-        if not shortest <= session_timeout_ms <= longest:
-            raise GroupError(
-                ErrorCode.invalid_session_timeout,
-                f"a session timeout of {session_timeout_ms} ms is not between {shortest} and "
-                f"{longest} ms; change the client's session.timeout.ms or the broker's limits",
-            )
-
     def _group_of(self, member_id: str, group_id: str) -> ClassicGroup:
         """The classic group that a member believes to be in: a lost group is a lost id to it."""
         self._check_group_id(group_id)
@@ -292,47 +247,3 @@ class GroupCoordinator:
         if not isinstance(group, ClassicGroup):
             raise unknown_member(group_id, member_id)
         return group
-
-    def _admit_commit(
-        self,
-        group: AnyGroup,
-        committer: Committer,
-        partitions: Iterable[TopicPartition],
-        *,
-        transactional: bool = False,
-    ) -> None:
-        if isinstance(group, ConsumerGroup):
-            if not (transactional and committer.is_nobody):
-                commits.admit_commit(group, committer, self._identified(partitions))
-        else:
-            membership.admit_commit(group, committer, transactional=transactional)
-
-    def _identified(self, partitions: Iterable[TopicPartition]) -> Iterator[PartitionId]:
-        for name, number in partitions:
-            topic = self._topics.get(name)
-            if topic is not None:
-                yield PartitionId(topic.id, number)
-
-
-@contextlib.contextmanager
-def _refusing_what_the_disk_refuses() -> Iterator[None]:
-    try:
-        yield
-    except LogError as error:
-        raise GroupError(ErrorCode.coordinator_not_available, str(error)) from error
-
-
-def _accepted_codes(
-    offsets: Collection[TopicPartition], accepted: Collection[TopicPartition]
-) -> dict[TopicPartition, ErrorCode]:
-    return {
-        where: ErrorCode.none if where in accepted else ErrorCode.offset_metadata_too_large
-        for where in offsets
-    }
-
-
-def _not_empty(group: AnyGroup) -> GroupError:
-    return GroupError(
-        ErrorCode.non_empty_group,
-        f"group {group.id!r} has {len(group.roster)} members; stop them first",
-    )

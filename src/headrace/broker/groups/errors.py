@@ -1,8 +1,12 @@
 """How the group coordinator refuses a request."""
 
+import contextlib
+from collections.abc import Iterator
+
 from kio.schema.errors import ErrorCode
 
 from headrace.errors import HeadraceError
+from headrace.log.errors import LogError
 
 
 class GroupError(HeadraceError):
@@ -52,3 +56,19 @@ def illegal_generation(group_id: str, claimed: int, current: int) -> GroupError:
 def group_not_found(group_id: str) -> GroupError:
     """There is no such group."""
     return GroupError(ErrorCode.group_id_not_found, f"there is no group {group_id!r}")
+
+
+def not_empty(group_id: str, members: int) -> GroupError:
+    """The group has members, and what was asked for needs one without."""
+    return GroupError(
+        ErrorCode.non_empty_group, f"group {group_id!r} has {members} members; stop them first"
+    )
+
+
+@contextlib.contextmanager
+def refusing_what_the_disk_refuses() -> Iterator[None]:
+    """Tell a client to try again later where the journal cannot be written."""
+    try:
+        yield
+    except LogError as error:
+        raise GroupError(ErrorCode.coordinator_not_available, str(error)) from error

@@ -37,11 +37,10 @@ _UNCHANGED: Final = timedelta(milliseconds=-1)
 async def consumer_group_heartbeat(core: "BrokerCore", request: Any, call: Call) -> Any:
     """Let a member join, stay or leave; answered once what changed is safe."""
     try:
-        heartbeat = _read(request, call)
-        answer = core.groups.beat(heartbeat)
-        # Somebody else may work on a partition as soon as it is told so: it must not be possible
-        # that the broker forgets that.
-        await offsets_stored(core)
+        answer = core.groups.beat(_read(request, call))
+        if answer.stored:
+            # A member works on a partition as soon as it is told so: the broker must not forget it.
+            await offsets_stored(core)
     except GroupError as error:
         return call.reply.ConsumerGroupHeartbeatResponse(
             error_code=error.code,

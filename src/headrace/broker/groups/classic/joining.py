@@ -15,9 +15,21 @@ from headrace.broker.groups.classic.member import Member
 from headrace.broker.groups.classic.messages import Joined, JoinRequest
 from headrace.broker.groups.classic.state import GroupState
 from headrace.broker.groups.errors import GroupError, MemberIdRequired
+from headrace.broker.groups.settings import GroupSettings
 
 Reply = asyncio.Future[Joined]
 """Where the answer to a join goes."""
+
+
+def check_session_timeout(request: JoinRequest, settings: GroupSettings) -> None:
+    """Refuse a session timeout that is out of the broker's limits."""
+    shortest, longest = settings.min_session_timeout_ms, settings.max_session_timeout_ms
+    if not shortest <= request.session_timeout_ms <= longest:
+        raise GroupError(
+            ErrorCode.invalid_session_timeout,
+            f"a session timeout of {request.session_timeout_ms} ms is not between {shortest} and "
+            f"{longest} ms; change the client's session.timeout.ms or the broker's limits",
+        )
 
 
 def join(group: ClassicGroup, request: JoinRequest, reply: Reply) -> None:

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 from uuid import UUID
 
-from headrace.broker.groups.consumer.partitions import PartitionId, Share
+from headrace.broker.groups.consumer.partitions import PartitionId, Share, in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _share_evenly(claims: Sequence[Claim], topics: Mapping[UUID, int]) -> Target
     quota, remainder = divmod(len(unassigned), len(claims) or 1)
     shares: dict[str, list[PartitionId]] = {}
     for claim in claims:
-        previous = sorted(each for each in claim.previous if each in unassigned)
+        previous = in_order(each for each in claim.previous if each in unassigned)
         size = quota
         if len(previous) > quota and remainder:
             size += 1
@@ -101,7 +101,7 @@ def _share_by_wish(claims: Sequence[Claim], topics: Mapping[UUID, int]) -> Targe
     shares = _Shares(claims)
     unassigned = dict.fromkeys(_partitions(topics, (each for each in topics if readers[each])))
     for claim in claims:
-        for each in sorted(claim.previous):
+        for each in in_order(claim.previous):
             if each.topic_id in claim.topics and each in unassigned:
                 shares.give(each, claim.member_id)
                 del unassigned[each]

@@ -257,11 +257,14 @@ class ConsumerGroup:
 
     # Storage
 
-    def save(self) -> None:
-        """Store what has changed; LogError if the disk refuses, and it is tried again next time."""
+    def save(self) -> bool:
+        """Store what has changed, if anything has, and tell whether.
+
+        LogError if the disk refuses; it is tried again next time.
+        """
         epochs = (self.epoch, self.assignment_epoch)
         if not (self.roster.changed or self.roster.gone) and epochs == self._stored_epochs:
-            return
+            return False
         members = ((each, self.roster.get(each)) for each in sorted(self.roster.changed))
         self._store(
             ConsumerGroupChanged(
@@ -279,3 +282,4 @@ class ConsumerGroup:
         self.roster.changed.clear()
         self.roster.gone.clear()
         self._stored_epochs = epochs
+        return True

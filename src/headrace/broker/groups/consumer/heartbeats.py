@@ -62,7 +62,7 @@ def beat(group: ConsumerGroup, heartbeat: Heartbeat, *, max_size: int | None) ->
     group.assign()
     group.move_on(member, heartbeat.owned)
     group.hear_from(member)
-    group.save()
+    stored = group.save()
     after = member.holding
     tell = (
         heartbeat.epoch == JOIN
@@ -74,6 +74,7 @@ def beat(group: ConsumerGroup, heartbeat: Heartbeat, *, max_size: int | None) ->
         epoch=after.epoch,
         heartbeat_interval_ms=group.times.heartbeat_interval_ms,
         assignment=after.share if tell else None,
+        stored=stored,
     )
 
 
@@ -84,8 +85,7 @@ def leave(group: ConsumerGroup, heartbeat: Heartbeat) -> HeartbeatAnswer:
         group.remove(member, "it left")
     else:
         group.leave_for_a_while(member, LEAVE_FOR_A_WHILE)
-    group.save()
-    return HeartbeatAnswer(member_id=member.id, epoch=heartbeat.epoch)
+    return HeartbeatAnswer(member_id=member.id, epoch=heartbeat.epoch, stored=group.save())
 
 
 def _member(group: ConsumerGroup, heartbeat: Heartbeat, max_size: int | None) -> ConsumerMember:

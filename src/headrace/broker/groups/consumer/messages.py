@@ -52,6 +52,8 @@ class HeartbeatAnswer:
     heartbeat_interval_ms: int = 0
     assignment: Share | None = None
     """All partitions that the member may work on now; None if that is what it works on."""
+    stored: bool = False
+    """Whether something was written to the journal, which must be safe before the answer goes."""
 
 
 class ConsumerGroupState(StrEnum):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from headrace.broker.groups.consumer.partitions import PartitionId, Share
+from headrace.broker.groups.consumer.partitions import PartitionId, Share, in_order
 
 
 class Phase(StrEnum):
@@ -89,7 +89,7 @@ def reconcile(
     return replace(
         holding.in_epoch(target_epoch),
         phase=Phase.STABLE if available == missing else Phase.UNRELEASED,
-        assigned=kept | dict.fromkeys(sorted(available), target_epoch),
+        assigned=kept | dict.fromkeys(in_order(available), target_epoch),
         revoking={},
     )
 

@@ -4,7 +4,7 @@ An entry is applied as a whole or, if a crash tears it, not at all. So after a c
 has two owners, and members go on in the epoch that they know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -123,8 +123,8 @@ def _member(fields: dict[str, Any]) -> StoredMember:
             revoking=_from_epochs(fields["revoking"]),
         ),
         frozenset(
-            PartitionId(UUID(topic), number)
-            for topic, numbers in fields["target"].items()
+            PartitionId(topic_id, number)
+            for topic_id, numbers in _by_id(fields["target"])
             for number in numbers
         ),
     )
@@ -139,7 +139,11 @@ def _with_epochs(partitions: Mapping[PartitionId, int]) -> dict[str, list[tuple[
 
 def _from_epochs(topics: dict[str, list[tuple[int, int]]]) -> dict[PartitionId, int]:
     return {
-        PartitionId(UUID(topic), number): epoch
-        for topic, numbers in topics.items()
+        PartitionId(topic_id, number): epoch
+        for topic_id, numbers in _by_id(topics)
         for number, epoch in numbers
     }
+
+
+def _by_id(topics: dict[str, list[Any]]) -> Iterator[tuple[UUID, list[Any]]]:
+    return ((UUID(topic), numbers) for topic, numbers in topics.items())
