@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from headrace.broker.metrics import Metrics
 from headrace.log import Segment
 from headrace.log.errors import LogError
-from headrace.log.verification import Pace, Verdict
+from headrace.log.pace import Pace
+from headrace.log.verification import Verdict
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

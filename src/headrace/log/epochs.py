@@ -61,6 +61,11 @@ class LeaderEpochs:
                 return start.epoch
         return self._starts[0].epoch
 
+    def reach(self, offset: int) -> tuple[int, int | None]:
+        """The epoch that a batch at an offset was written in, and where the next one begins."""
+        following = [start.offset for start in self._starts if start.offset > offset]
+        return self.at(offset), min(following, default=None)
+
     def end_of(self, epoch: int, end_offset: int) -> tuple[int, int]:
         """The last epoch that is not beyond the one asked for, and the offset where it ended.
 

@@ -24,6 +24,7 @@ from headrace.log.errors import (
 )
 from headrace.log.lookup import find_by_time, find_newest
 from headrace.log.manifest import MANIFEST
+from headrace.log.pace import Pace, at_once
 from headrace.log.recovery import RecoveredLog, recover
 from headrace.log.removal import Retired
 from headrace.log.retention import count_expired
@@ -32,16 +33,7 @@ from headrace.log.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.log.settings import Flush, LogSettings
 from headrace.log.slices import EMPTY_SLICE, LogSlice
 from headrace.log.transactions import AbortedTransaction
-from headrace.log.verification import (
-    Damage,
-    Extent,
-    Pace,
-    Verdict,
-    Written,
-    at_once,
-    forget_cached,
-    verify,
-)
+from headrace.log.verification import Damage, Extent, Verdict, Written, forget_cached, verify
 from headrace.records import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -411,7 +403,7 @@ class PartitionLog:
         if self._closed:
             raise self._refusal()
         extent = segment.doubt or Extent(segment.size, segment.end_offset)
-        written = Written(segment.base_offset, extent, self._epochs.at, segment.index_interval)
+        written = Written(segment.base_offset, extent, self._epochs, segment.index_interval)
         return verify(self._disk, segment.path, written, pace)
 
     def scrub(self, segment: Segment, pace: Pace) -> Verdict:

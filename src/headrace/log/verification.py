@@ -5,16 +5,18 @@ epoch in front of them, which are therefore compared with what surrounds them. A
 the offsets that it held; where the next intact one begins is found by looking for it.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from headrace.log.disk import Disk
+from headrace.log.epochs import LeaderEpochs
 from headrace.log.errors import StorageFailed
+from headrace.log.glance import looks_intact
 from headrace.log.handles import FileHandle
 from headrace.log.index import SparseIndex
+from headrace.log.pace import Pace, at_once
 from headrace.log.resync import find_batch
 from headrace.log.walk import valid_batches
 from headrace.records import NO_TIMESTAMP, BatchHeader, CorruptBatch, MalformedBatch
@@ -56,23 +58,14 @@ class Verdict:
     """Places of intact batches only, one behind every damage among them; None if all is well."""
 
 
-Pace = Callable[[int], None]
-"""Told how many bytes were read; may take its time."""
-
-
 @dataclass(frozen=True, slots=True)
 class Written:
     """What is known of a segment besides its bytes."""
 
     base_offset: int
     extent: Extent
-    epoch_at: Callable[[int], int]
-    """The leader epoch that a batch at an offset was written in."""
+    epochs: LeaderEpochs
     index_interval: int
-
-
-def at_once(count: int) -> None:
-    """The pace of somebody who is waited for."""
 
 
 def verify(disk: Disk, path: Path, written: Written, pace: Pace = at_once) -> Verdict:
@@ -84,6 +77,8 @@ def verify(disk: Disk, path: Path, written: Written, pace: Pace = at_once) -> Ve
     size, end_offset = written.extent
     try:
         handle = FileHandle.open(disk, path)
+        if looks_intact(handle, written.base_offset, size, end_offset, written.epochs, pace):
+            return Verdict(written.extent, (), None)
         check = _Check(handle, written, pace, gapless=False)
         check.run()
         if check.spans == end_offset - written.base_offset and not check.in_sequence:
@@ -170,7 +165,7 @@ class _Check:
             if self._gapless:
                 self._expected += header.last_offset_delta + 1
             return
-        epoch = self._written.epoch_at(header.base_offset)
+        epoch = self._written.epochs.at(header.base_offset)
         if header.leader_epoch != epoch:
             self._mark(position, end, f"leader epoch {header.leader_epoch} instead of {epoch}")
             self._expected = header.next_offset

@@ -25,9 +25,11 @@ Writable: TypeAlias = bytearray | memoryview
 NO_TIMESTAMP: Final = -1
 """The timestamp of records that have none."""
 
+CHECKED_FROM: Final = 21
+"""Where the part of a batch begins that its checksum covers."""
+
 _LEADER_EPOCH_AT: Final = 12
 _CHECKSUM_AT: Final = 17
-_CHECKED_FROM: Final = 21
 _ATTRIBUTES_LOW_BYTE_AT: Final = 22
 _MAX_TIMESTAMP_AT: Final = 35
 _LAST_CODEC: Final = max(Codec)
@@ -57,7 +59,7 @@ def validate_batch(
 def verify_checksum(buffer: Readable, header: BatchHeader, position: int = 0) -> None:
     """Raise `CorruptBatch` unless the checksum of the whole batch at `position` matches."""
     end = position + LENGTH_END + header.length
-    checksum = crc32c(memoryview(buffer)[position + _CHECKED_FROM : end])
+    checksum = crc32c(memoryview(buffer)[position + CHECKED_FROM : end])
     if checksum != header.crc:
         raise CorruptBatch(
             f"CRC-32C is {checksum:#010x} but the header says {header.crc:#010x}: "
@@ -106,5 +108,5 @@ def write_checksum(buffer: Writable, position: int = 0) -> None:
     """Compute the checksum of the whole batch at `position` and write it into its header."""
     (length,) = _int32.unpack_from(buffer, position + LENGTH_END - _int32.size)
     end = position + LENGTH_END + length
-    checksum = crc32c(memoryview(buffer)[position + _CHECKED_FROM : end])
+    checksum = crc32c(memoryview(buffer)[position + CHECKED_FROM : end])
     _uint32.pack_into(buffer, position + _CHECKSUM_AT, checksum)
