@@ -75,6 +75,9 @@ def excise(
     headers = [header_from(text) for text in header or []]
     if not keys and not headers:
         raise typer.BadParameter("say what is to go: --key, --keys-file or --header.")
+    if receipt is not None and not dry_run:
+        # If it cannot be written, better to know before than after.
+        receipt.touch()
     if not dry_run and not yes:
         _ask(topic, len(set(keys)), len(headers))
     cluster = cluster_of(context, bootstrap)

@@ -4,8 +4,9 @@ To follow a record in: `partition` (append) to `segment` and `index`; on its way
 `durability` and `checkpoint`; on its way out, `partition` (read) to `segment` and `slices`, or by
 time through `lookup`. What happens after a crash is in `recovery`; what makes room is in
 `retention` and `removal`. How sealed segments are replaced by rewritten ones is in `rewriting` and
-`manifest`, and how compaction rewrites them in `compaction` and `compaction_round`; `archive` is
-for segments that are kept elsewhere. `directory` and `journal` hold what a broker keeps besides
+`manifest`; compaction rewrites them in `compaction` and `compaction_round`, erasing in
+`excision_rewrite`, and `excision_check` makes sure of that. `archive` is for segments that are kept
+elsewhere. `directory` and `journal` hold what a broker keeps besides
 records. `framing` is the format of all files that are not segments, and `disk` the only door to any
 file.
 """

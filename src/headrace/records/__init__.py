@@ -4,7 +4,8 @@ Read `header` first (the 61 bytes that a broker looks at), then `validate` (what
 append, and what is stamped into a batch), `codecs` and `scan` (inside one batch, in plain Python),
 `markers` (how a transaction ended).
 `headrace.records.arrow` turns whole segments into Arrow columns and back with the compiled loops of
-`kernels`; it is not imported from here because it brings NumPy, Numba and Arrow along.
+`kernels`, `matching` and `excising` find records and take them out; these are not imported from
+here because they bring NumPy, Numba and Arrow along.
 """
 
 from headrace.records.codecs import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress

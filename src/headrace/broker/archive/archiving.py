@@ -83,6 +83,8 @@ class Archiving:
             (partition, archived, archived.pending())
             for partition, archived in self._partitions()
             if not core.topics.copying_disabled(partition.topic)
+            # Is being excised, which may take longer than the others should wait.
+            and not partition.rewriting.locked()
         ]
         await self._blocking(
             lambda: take_possession(
