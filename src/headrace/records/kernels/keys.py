@@ -4,8 +4,8 @@ A slot is two words: 24 bits of the key's hash with the place of its bytes, and 
 latest record that had it. A slot whose bits agree is believed only after the bytes were compared,
 so keys whose hashes collide are never taken for each other.
 
-The records of a batch are gone through twice: once to hash their keys and to have the slots
-brought from memory, and once to look into the slots, which have arrived by then.
+The records of a batch are gone through several times: to hash their keys and have the slots brought
+from memory, to have the keys brought that these point to, and to compare what has arrived by then.
 """
 
 from typing import Final, NamedTuple
@@ -171,6 +171,17 @@ def _hash_keys(data: Bytes, batch: Int64s, table: KeyTable, scratch: Scratch) ->
 
 
 @compiled
+def _fetch_keys(count: int, table: KeyTable, scratch: Scratch) -> None:
+    """Have the bytes brought from memory that the keys in `scratch` will be compared with."""
+    mask = np.uint64(len(table.slots) // 2 - 1)
+    for row in range(count):
+        if scratch.lengths[row] >= 0:
+            entry = table.slots[int(scratch.hashes[row] & mask) * 2]
+            if entry != 0:
+                prefetch(table.arena, int(entry & _PLACES) - 1)
+
+
+@compiled
 def _set_bit(bits: Bytes, number: int) -> None:
     bits[number >> 3] |= np.uint8(1 << (number & 7))
 
@@ -209,6 +220,7 @@ def mark_latest(
         problem = _hash_keys(data, batch, table, scratch)
         if problem:
             return index, number, problem
+        _fetch_keys(count, table, scratch)
         for row in range(count):
             length = scratch.lengths[row]
             if length < 0:
@@ -251,6 +263,7 @@ def mark_superseded(
         problem = _hash_keys(data, batch, table, scratch)
         if problem:
             return index, problem
+        _fetch_keys(count, table, scratch)
         for row in range(count):
             length = scratch.lengths[row]
             if length < 0:
