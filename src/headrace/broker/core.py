@@ -12,6 +12,7 @@ from headrace.broker.archive.archive import BrokerArchive
 from headrace.broker.archive.archiving import Archiving
 from headrace.broker.durability import GroupCommit, Waiter
 from headrace.broker.excision.jobs import Excisions
+from headrace.broker.groups.configs import GROUP_CONFIG_LIMITS
 from headrace.broker.groups.consumer.assignors import ASSIGNORS
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.entries import TopicPartition
@@ -209,6 +210,7 @@ class BrokerCore:
             "group.consumer.max.size": str(settings.group_consumer_max_size or 2**31 - 1),
             "group.consumer.migration.policy": "disabled",
             "group.consumer.session.timeout.ms": str(settings.group_consumer_session_timeout_ms),
+            **GROUP_CONFIG_LIMITS,
             "group.coordinator.rebalance.protocols": "classic,consumer",
             "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
             "group.max.session.timeout.ms": str(settings.group_max_session_timeout_ms),

@@ -45,6 +45,13 @@ GROUP_CONFIGS: Final = {
 }
 """The keys by their names."""
 
+GROUP_CONFIG_LIMITS: Final = {
+    key.name.replace("consumer.", f"group.consumer.{bound}."): str(value)
+    for key in GROUP_CONFIGS.values()
+    for bound, value in (("max", key.highest), ("min", key.lowest))
+}
+"""The bounds of each key, under the names of the settings that Kafka keeps them in."""
+
 
 class GroupConfigs:
     """The groups' own configurations; they are kept until they are taken back."""
