@@ -496,6 +496,7 @@ class PartitionLog:
             self._disk,
             self._chain,
             self._durability,
+            self.transactions,
             self._lock,
             checkpoint=lambda: self._checkpoint(closed=False),
             is_closed=lambda: self._closed,

@@ -20,6 +20,7 @@ from headrace.log.framing import TEMPORARY
 from headrace.log.handles import FileHandle
 from headrace.log.index import SparseIndex
 from headrace.log.index_file import rebuild_index
+from headrace.log.lost_markers import without_marker
 from headrace.log.manifest import MANIFEST, REWRITTEN, Manifest
 from headrace.log.producers import ProducerStates
 from headrace.log.recovery_report import Recovery, RecoveryNotes
@@ -102,6 +103,7 @@ class _Recoverer:
         end_offset = self._segments[-1].end_offset
         self._producers.truncate(end_offset)
         self._transactions.truncate(end_offset)
+        self._forget_lost_markers()
         if not self._clean:
             self._epochs.advance(end_offset)
         return RecoveredLog(
@@ -269,6 +271,17 @@ class _Recoverer:
             self._transactions.replay(header, marker)
         elif header.is_transactional:
             self._transactions.replay(header, None)
+
+    def _forget_lost_markers(self) -> None:
+        """Learn from swapped segments which markers are gone that the checkpoint still knows."""
+        if self._manifest is None:
+            return
+        swapped = {each.known.base_offset for each in self._manifest.replacements}
+        for segment in self._segments:
+            if segment.base_offset in swapped:
+                handle, index = segment.opened()
+                aborted = self._transactions.aborted_by(segment.base_offset, segment.end_offset)
+                self._transactions.forget(without_marker(handle, index, segment.size, aborted))
 
     def _epoch_fits(self, header: BatchHeader) -> bool:
         """Whether a batch has the epoch that its offset was written in."""

@@ -28,8 +28,10 @@ from headrace.log.errors import (
 )
 from headrace.log.handles import FileHandle
 from headrace.log.index_file import IndexFile
+from headrace.log.lost_markers import without_marker
 from headrace.log.manifest import MANIFEST, REWRITTEN, Manifest, Replacement
 from headrace.log.segment import MAX_RELATIVE_OFFSET, Segment
+from headrace.log.transactions import AbortedTransaction, Transactions
 from headrace.log.walk import headers
 
 
@@ -70,6 +72,7 @@ class SegmentSwap:
         disk: Disk,
         chain: SegmentChain,
         durability: Durability,
+        transactions: Transactions,
         lock: Lock,
         checkpoint: Callable[[], None],
         is_closed: Callable[[], bool],
@@ -79,6 +82,7 @@ class SegmentSwap:
         self._disk = disk
         self._chain = chain
         self._durability = durability
+        self._transactions = transactions
         self._lock = lock
         self._checkpoint = checkpoint
         self._is_closed = is_closed
@@ -96,6 +100,7 @@ class SegmentSwap:
         )
         # Keeps replaced files until `finish`: to free a large one takes a file system its time.
         self._replaced: list[FileHandle] = []
+        self._lost: set[AbortedTransaction] = set()
         self.committed = False
         """Whether the log reads the new files."""
 
@@ -142,6 +147,8 @@ class SegmentSwap:
                 interval = each.replaces[0].index_interval
                 segment = Segment.sealed(self._directory, self._disk, each.known, interval)
                 self._chain.substitute(place, len(each.replaces), segment)
+            if self._lost:
+                self._transactions.forget(self._lost)
         self.committed = True
         return True
 
@@ -190,6 +197,9 @@ class SegmentSwap:
             )
         except UnsupportedFormat as error:
             raise RewriteRefused(f"{path} has no index: {error}") from error
+        with self._lock:
+            aborted = self._transactions.aborted_by(known.base_offset, known.end_offset)
+        self._lost |= without_marker(handle, index, known.size, aborted)
         end, end_offset = 0, known.base_offset
         for position, header in headers(handle, index.boundary_below(known.size), known.size):
             end, end_offset = position + header.size, header.next_offset

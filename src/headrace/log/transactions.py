@@ -7,7 +7,7 @@ there. Records of an aborted transaction stay in the log; readers are told whose
 
 import struct
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from headrace.log.errors import CorruptFile
@@ -119,6 +119,15 @@ class Transactions:
             if transaction.last_stable_offset >= end:
                 break
         return found
+
+    def aborted_by(self, first: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions whose marker lies from `first` to before `end`."""
+        start = bisect_left(self._aborted, first, key=_last_offset)
+        return self._aborted[start : bisect_left(self._aborted, end, key=_last_offset)]
+
+    def forget(self, aborted: Container[AbortedTransaction]) -> None:
+        """Forget aborted transactions of which the log has nothing left, not even the marker."""
+        self._aborted = [each for each in self._aborted if each not in aborted]
 
     def prune(self, start_offset: int) -> None:
         """Forget aborted transactions that lie wholly before an offset."""
