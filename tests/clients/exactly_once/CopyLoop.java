@@ -17,8 +17,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Copies a topic with the Java client, in transactions, until it is killed.
- * Arguments: bootstrap address, source topic, target topic, group, transactional id. Each step is
- * told on the standard output, so that whoever watches can kill it between any two.
+ * Arguments: bootstrap address, source topic, target topic, group, transactional id, group protocol.
+ * Each step is told on the standard output, so that whoever watches can kill it between any two.
  */
 public class CopyLoop {
     private static final int BATCH_SIZE = 10;
@@ -30,10 +30,11 @@ public class CopyLoop {
     private final KafkaConsumer<byte[], byte[]> consumer;
 
     public static void main(String[] arguments) {
-        new CopyLoop(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]).run();
+        new CopyLoop(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]).run();
     }
 
-    private CopyLoop(String bootstrap, String source, String target, String group, String name) {
+    private CopyLoop(
+            String bootstrap, String source, String target, String group, String name, String protocol) {
         this.target = target;
         producer = new KafkaProducer<>(
             Map.of("bootstrap.servers", bootstrap, "transactional.id", name, "linger.ms", 0),
@@ -42,11 +43,13 @@ public class CopyLoop {
         Map<String, Object> settings = new HashMap<>(Map.of(
             "bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest",
             "enable.auto.commit", false, "isolation.level", "read_committed",
-            "max.poll.records", BATCH_SIZE, "fetch.max.wait.ms", 50));
-        // A killed member that comes back is given its partitions at once.
-        settings.put("group.instance.id", name);
-        settings.put("session.timeout.ms", 6000);
-        settings.put("heartbeat.interval.ms", 200);
+            "max.poll.records", BATCH_SIZE, "fetch.max.wait.ms", 50, "group.protocol", protocol));
+        if (protocol.equals("classic")) {
+            // A killed member that comes back is given its partitions at once; the new protocol would
+            // have it wait for the end of its predecessor's session.
+            settings.putAll(Map.of(
+                "group.instance.id", name, "session.timeout.ms", 6000, "heartbeat.interval.ms", 200));
+        }
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         consumer.subscribe(List.of(source));
         say("ready");

@@ -1,6 +1,6 @@
 """Copies a topic with aiokafka, in transactions, until it is killed.
 
-Arguments and output are those of `confluent_copier`.
+Arguments and output are those of `confluent_copier`, except for the group protocol.
 """
 
 import asyncio

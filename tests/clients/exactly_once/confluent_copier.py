@@ -1,7 +1,7 @@
 """Copies a topic with confluent-kafka, in transactions, until it is killed.
 
-Arguments: bootstrap address, source topic, target topic, group, transactional id. Each step is told
-on the standard output, so that whoever watches can kill it between any two.
+Arguments: bootstrap address, source topic, target topic, group, transactional id, group protocol.
+Each step is told on the standard output, so that whoever watches can kill it between any two.
 """
 
 import itertools
@@ -20,11 +20,16 @@ BATCH_SIZE = 10
 ABORT_EVERY = 7
 """So often it changes its mind before the commit."""
 
+CLASSIC = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+"""Settings that the new protocol leaves to the broker."""
+
 
 class Copier:
     """A member of a group that hands on what it reads; reading and writing commit together."""
 
-    def __init__(self, bootstrap: str, source: str, target: str, group: str, name: str) -> None:
+    def __init__(
+        self, bootstrap: str, source: str, target: str, group: str, name: str, protocol: str
+    ) -> None:
         self._target = target
         self._batch: list[Message] = []
         self._producer = Producer(
@@ -38,14 +43,15 @@ class Copier:
             }
         )
         self._producer.init_transactions()
+        # A killed member that comes back is given its partitions at once; the new protocol would
+        # have it wait for the end of its predecessor's session.
+        membership = CLASSIC | {"group.instance.id": name} if protocol == "classic" else {}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": group,
-                # A killed member that comes back is given its partitions at once.
-                "group.instance.id": name,
-                "session.timeout.ms": 6000,
-                "heartbeat.interval.ms": 200,
+                "group.protocol": protocol,
+                **membership,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -113,9 +119,10 @@ class Copier:
             self._consumer.seek(place)
         print("aborted", flush=True)
 
-    def _forget(self, _: Consumer, __: list[TopicPartition]) -> None:
+    def _forget(self, _: Consumer, taken: list[TopicPartition]) -> None:
         """Whoever gets the partitions next reads them from where the last commit left them."""
-        self._batch.clear()
+        gone = {place.partition for place in taken}
+        self._batch = [message for message in self._batch if message.partition() not in gone]
 
 
 if __name__ == "__main__":

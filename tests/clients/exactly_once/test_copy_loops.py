@@ -6,6 +6,7 @@ the broker is killed too where it is Headrace. What comes out is what went in.
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
@@ -22,7 +23,6 @@ from tests.clients.exactly_once.programs import (
 )
 from tests.clients.exactly_once.topics import (
     PARTITIONS,
-    Contents,
     contents,
     create_topics,
     differences,
@@ -37,6 +37,9 @@ HERE = Path(__file__).parent
 ROUNDS = int(os.environ.get("HEADRACE_COPY_ROUNDS", "1"))
 """How many times as much is copied, and how many times as many kills there are."""
 
+SEED = os.environ.get("HEADRACE_COPY_SEED", "")
+"""What else the random choices depend on."""
+
 RECORDS = 150 * ROUNDS
 """In each partition."""
 
@@ -48,32 +51,70 @@ RECORDS = 150 * ROUNDS
 def test_a_killed_copy_loop_copies_everything_once(
     ground: Ground, client: str, copiers: int, fresh_name: str, tmp_path: Path
 ):
+    random = Random(f"{fresh_name} {SEED}")
     command = _command(client, tmp_path)
-    random = Random(fresh_name)
-    source, target = f"{fresh_name}-source", f"{fresh_name}-target"
-    create_topics(ground.cluster, [source, target])
-    written = write_in_transactions(ground.cluster, source, RECORDS, random)
-    supervisors = [
+    arguments = [] if client == "aiokafka" else ["classic"]
+    copy = Copy(ground, fresh_name, random, kills=2 * ROUNDS)
+    copy.run(
         Supervisor(
-            [*command, ground.cluster.bootstrap, source, target, fresh_name, f"{fresh_name}-{one}"],
+            [*command, *copy.arguments, f"{fresh_name}-{number}", *arguments],
             fates(random, 2 * ROUNDS, longest=25, superseded=0.3),
-            tmp_path / f"copier-{one}.log",
+            tmp_path / f"copier-{number}.log",
         )
-        for one in range(copiers)
-    ]
-    count = PARTITIONS * RECORDS
-    with running(supervisors):
-        await_records(ground, target, count, random.sample(range(count), 2 * ROUNDS))
-    copied = contents(ground.cluster, target, "read_committed")
-    assert differences(copied, written) == []
-    _check_that_some_copies_were_aborted(ground.cluster, target, copied)
-    _check_that_all_was_committed(ground.cluster, fresh_name, source)
+        for number in range(copiers)
+    )
+    copy.check()
 
 
-def _check_that_some_copies_were_aborted(cluster: Cluster, target: str, copied: Contents) -> None:
-    """Without aborted records in the target, nothing would have been proved."""
-    everything = contents(cluster, target, "read_uncommitted")
-    assert sum(map(len, everything.values())) > sum(map(len, copied.values()))
+@pytest.mark.parametrize("client", ["confluent-kafka", "java"])
+@pytest.mark.timeout(120 * ROUNDS)
+def test_copiers_in_a_consumer_group_of_the_new_kind_copy_everything_once(
+    ground: Ground, client: str, fresh_name: str, tmp_path: Path
+):
+    command = _command(client, tmp_path)
+    # Members of such a group learn only from their next heartbeat that the broker was killed.
+    copy = Copy(ground, fresh_name, Random(f"{fresh_name} {SEED}"), kills=ROUNDS)
+    copy.run(
+        Supervisor(
+            [*command, *copy.arguments, f"{fresh_name}-{number}", "consumer"],
+            [],
+            tmp_path / f"copier-{number}.log",
+        )
+        for number in range(2)
+    )
+    copy.check()
+
+
+class Copy:
+    """A topic with committed and aborted records, and another that it is copied to."""
+
+    def __init__(self, ground: Ground, name: str, random: Random, *, kills: int) -> None:
+        self._ground = ground
+        self._group = name
+        self._source, self._target = f"{name}-source", f"{name}-target"
+        create_topics(ground.cluster, [self._source, self._target])
+        self._written = write_in_transactions(ground.cluster, self._source, RECORDS, random)
+        self._kills = random.sample(range(PARTITIONS * RECORDS), kills)
+
+    @property
+    def arguments(self) -> list[str]:
+        """What every copier has to know."""
+        return [self._ground.cluster.bootstrap, self._source, self._target, self._group]
+
+    def run(self, copiers: Iterable[Supervisor]) -> None:
+        """Let the copiers work until everything has been copied."""
+        with running(list(copiers)):
+            await_records(self._ground, self._target, PARTITIONS * RECORDS, self._kills)
+
+    def check(self) -> None:
+        """Fail unless the copy is exact, the work was not easy, and the offsets say so too."""
+        cluster = self._ground.cluster
+        copied = contents(cluster, self._target, "read_committed")
+        assert differences(copied, self._written) == []
+        # Without aborted records in the target, nothing would have been proved.
+        everything = contents(cluster, self._target, "read_uncommitted")
+        assert sum(map(len, everything.values())) > PARTITIONS * RECORDS
+        _check_that_all_was_committed(cluster, self._group, self._source)
 
 
 def _check_that_all_was_committed(cluster: Cluster, group: str, source: str) -> None:
