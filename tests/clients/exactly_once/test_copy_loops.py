@@ -34,10 +34,10 @@ from tests.clusters import Cluster
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-ROUNDS = int(os.environ.get("HEADRACE_COPY_ROUNDS", "1"))
+ROUNDS = int(os.environ.get("COPY_ROUNDS", "1"))
 """How many times as much is copied, and how many times as many kills there are."""
 
-SEED = os.environ.get("HEADRACE_COPY_SEED", "")
+SEED = os.environ.get("COPY_SEED", "")
 """What else the random choices depend on."""
 
 RECORDS = 150 * ROUNDS
