@@ -77,6 +77,21 @@ def test_jars_are_fetched_once_and_then_found_in_the_cache(bare_machine: Path):
     assert Path(first).parent.joinpath("kafka.jar").exists()
 
 
+def test_each_set_of_jars_is_fetched_by_its_own_coordinates(bare_machine: Path):
+    install(bare_machine, "java", "exit 0")
+    copy = shutil.which("cp", path=os.defpath)
+    install(
+        bare_machine,
+        "mvn",
+        'for argument; do case "$argument" in -DoutputDirectory=*) directory=${argument#*=};; '
+        "*pom.xml) project=$argument;; esac; done; "
+        f'{shutil.which("mkdir", path=os.defpath)} "$directory"; {copy} "$project" "$directory"',
+    )
+    for jars in (kafka_jars.STREAMS, kafka_jars.CONNECT):
+        project = Path(kafka_jars.classpath(jars)).parent / "pom.xml"
+        assert all(artifact in project.read_text() for _, artifact, _ in jars.artifacts)
+
+
 @needs_kafka
 @pytest.mark.usefixtures("_runnable")
 def test_a_node_serves_clients_with_the_properties_it_was_given():
