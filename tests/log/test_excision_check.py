@@ -25,7 +25,7 @@ def check(root: Path, *, until: int = 100) -> CheckReport:
     return DirectoryCheck(
         SYSTEM_DISK,
         root,
-        {"people-0": until},
+        {"people-0/": until, "archive.cache/1f-0-": until},
         Criteria.of([KEY]),
         evidence,
         lambda _: None,
@@ -63,6 +63,15 @@ def test_a_record_that_is_left_is_found_whatever_its_codec_and_file(
 def test_bytes_in_a_file_that_is_no_segment_are_found(root: Path):
     (root / "people-0" / "stray.tmp").write_bytes(b"\0" * 1000 + SECRET[:-1] + SECRET + b"\0")
     assert check(root).left == [Sighting("people-0/stray.tmp", 0, 1)]
+
+
+def test_a_copy_of_an_archived_segment_counts_as_the_topic_itself(root: Path):
+    for name in ("1f-0-0", "1f-1-0"):
+        (root / "archive.cache" / name).mkdir(parents=True)
+        (root / "archive.cache" / name / f"{0:020d}.log").write_bytes(batch())
+    report = check(root)
+    assert [each.file for each in report.left] == [f"archive.cache/1f-0-0/{0:020d}.log"]
+    assert [each.file for each in report.elsewhere] == [f"archive.cache/1f-1-0/{0:020d}.log"]
 
 
 def test_bytes_across_two_pieces_are_found(root: Path, monkeypatch: pytest.MonkeyPatch):

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from headrace.records.searching import Search
 
 MAX_EVIDENCE_BYTES: Final = 128 << 20
-"""How many bytes of removed keys and values are remembered to be searched for."""
+"""How much memory removed keys and values may take that are remembered to be searched for."""
+
+_OVERHEAD: Final = 100
 
 
 class Evidence:
@@ -38,10 +40,10 @@ class Evidence:
         for string in strings:
             if string is None or len(string) < SHORTEST or string in self._strings:
                 continue
-            if self._bytes + len(string) > MAX_EVIDENCE_BYTES:
+            if self._bytes > MAX_EVIDENCE_BYTES:
                 return
             self._strings.add(string)
-            self._bytes += len(string)
+            self._bytes += _OVERHEAD + len(string)
 
     def add_rows(self, rows: Any) -> None:
         """Remember what records held, given as an Arrow table."""
@@ -58,8 +60,8 @@ class Evidence:
 class DirectoryCheck:
     """One look at a data directory.
 
-    `until` names the directories of the partitions that were rewritten, and for each the offset
-    from which on records were written too late to be removed.
+    `until` says how the names of files begin that hold the partitions that were rewritten, and for
+    each the offset from which on records were written too late to be removed.
     """
 
     def __init__(
@@ -99,8 +101,10 @@ class DirectoryCheck:
         )
 
     def _look_at(self, path: Path) -> None:
-        name = path.relative_to(self._root)
-        until = self._until.get(name.parts[0])
+        name = str(path.relative_to(self._root))
+        until = next(
+            (offset for prefix, offset in self._until.items() if name.startswith(prefix)), None
+        )
         handle = FileHandle(self._disk, path, self._disk.open(path))
         size = self._disk.size(handle.descriptor)
         self._files += 1
@@ -113,13 +117,13 @@ class DirectoryCheck:
                 early, late = self._count_records(handle, segment, until)
             except ExcisionRefused:
                 if until is not None:
-                    self._unreadable.append(str(name))
+                    self._unreadable.append(name)
         self._later += late
         self._progress(size)
         if until is not None and (early or (occurrences and not is_log)):
-            self._left.append(Sighting(str(name), early, occurrences))
+            self._left.append(Sighting(name, early, occurrences))
         elif early or occurrences:
-            self._elsewhere.append(Sighting(str(name), early + late, occurrences))
+            self._elsewhere.append(Sighting(name, early + late, occurrences))
 
     def _count_records(
         self, handle: FileHandle, segment: SegmentFile, until: int | None

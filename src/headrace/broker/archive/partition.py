@@ -121,9 +121,12 @@ class PartitionArchive:
                 "directory from the archive, or delete the topic"
             )
 
-    def forget(self, segment: ArchivedSegment) -> None:
-        """Let go of the local copy of a segment whose object was replaced or deleted."""
-        self._reader.forget(self.archived.partition, segment)
+    def forget(self, segment: ArchivedSegment) -> asyncio.Future[None]:
+        """Let go of the local copy of a segment whose object was replaced or deleted.
+
+        The result is done when no such copy is left.
+        """
+        return self._reader.forget(self.archived.partition, segment)
 
     def _segment(self, archived: ArchivedSegment, wake: Callable[[], None]) -> Segment | None:
         interval = self._log.settings.index_interval_bytes

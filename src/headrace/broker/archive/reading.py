@@ -58,6 +58,8 @@ class ArchiveReader:
         self._waiting: dict[str, set[Wake]] = {}
         self._crowded: set[Wake] = set()
         self._failures: dict[str, Failure] = {}
+        # Keys of segments that are on their way although nobody may read them any more.
+        self._outdated: dict[str, list[asyncio.Future[None]]] = {}
         self.downloads = 0
         self.downloaded_bytes = 0
         self.failures = 0
@@ -98,11 +100,20 @@ class ArchiveReader:
         self._waiting[key].add(wake)
         return None
 
-    def forget(self, partition: ArchivedPartition, archived: ArchivedSegment) -> None:
-        """Let go of a segment whose object was replaced or deleted."""
-        dropped = self._cache.discard(partition.key(archived))
+    def forget(
+        self, partition: ArchivedPartition, archived: ArchivedSegment
+    ) -> asyncio.Future[None]:
+        """Let go of a segment whose object was replaced or deleted; done when no copy is left."""
+        key = partition.key(archived)
+        dropped = self._cache.discard(key)
         if dropped is not None:
-            self._loop.run_in_executor(self._threads, self._cache.remove, [dropped])
+            return self._loop.run_in_executor(self._threads, self._cache.remove, [dropped])
+        gone: asyncio.Future[None] = self._loop.create_future()
+        if key in self._waiting:
+            self._outdated.setdefault(key, []).append(gone)
+        else:
+            gone.set_result(None)
+        return gone
 
     def _bring_back(
         self,
@@ -130,10 +141,27 @@ class ArchiveReader:
             self._failures.pop(key, None)
             self.downloads += 1
             self.downloaded_bytes += archived.size
+        if key in self._outdated:
+            self._drop_outdated(key, segment)
+            segment = None
         self._cache.settle(key, archived.size, segment)
         crowded, self._crowded = self._crowded, set()
         for wake in self._waiting.pop(key) | crowded:
             wake()
+
+    def _drop_outdated(self, key: str, segment: Segment | None) -> None:
+        """Remove a copy that came after its original had gone, and tell those who wait for that."""
+        outdated = self._outdated.pop(key)
+        removal = self._loop.run_in_executor(
+            self._threads, self._cache.remove, [] if segment is None else [segment]
+        )
+
+        def tell(_: object) -> None:
+            for gone in outdated:
+                if not gone.done():
+                    gone.set_result(None)
+
+        removal.add_done_callback(tell)
 
     def _note_failure(self, key: str, error: Exception) -> None:
         before = self._failures.get(key)

@@ -91,7 +91,7 @@ class ArchivedObject:
             finally:
                 SYSTEM_DISK.unlink(path)
                 SYSTEM_DISK.unlink(self.directory / change.index_file)
-        self.archived.forget(segment)
+        await self.archived.forget(segment)
         after = self.archived.archived.partition.key(new)
         return Rewritten(self.name, after, segment.size, change, archived=True)
 
@@ -150,5 +150,5 @@ async def tidy(archived: PartitionArchive, archive: BrokerArchive) -> list[str]:
         before = archived.archived.manifest.segments
         await loop.run_in_executor(archive.uploads, archived.writer.trim)
         for gone in set(before).difference(archived.archived.segments):
-            archived.forget(gone)
+            await archived.forget(gone)
     return [found.key for found in removed]

@@ -21,6 +21,7 @@ from headrace.broker.excision.request import ExcisionRequest
 from headrace.broker.partition import Partition
 from headrace.broker.topics import Topic
 from headrace.log import SYSTEM_DISK
+from headrace.log.archive.cache import CACHE
 from headrace.log.errors import LogError, StorageFull
 from headrace.log.excision import CheckReport, ExcisionRefused, Sighting
 from headrace.log.excision_check import size_below
@@ -210,10 +211,11 @@ class ExcisionJob:
 
     async def _check(self, process: ExcisionProcess) -> CheckReport:
         self._enter("checking", await self._in_thread(size_below, self._data))
-        until = {
-            f"{partition.topic}-{partition.index}": self._until[partition.index]
-            for partition in self.partitions
-        }
+        until = {}
+        for partition in self.partitions:
+            end_offset = self._until[partition.index]
+            until[f"{partition.topic}-{partition.index}/"] = end_offset
+            until[f"{CACHE}/{self._topic.id.hex}-{partition.index}-"] = end_offset
         report = await process.check(self._data, until)
         replaced = {each.after for _, each in self._rewritten if each.archived}
         # Those that were not replaced have been looked at before, and never change.

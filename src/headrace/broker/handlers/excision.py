@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.excision.request import ExcisionRequest
+from headrace.log.excision import ExcisionRefused
 
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
@@ -20,6 +21,9 @@ async def start(core: "BrokerCore", parameters: dict[str, Any]) -> object:
 async def poll(core: "BrokerCore", parameters: dict[str, Any]) -> object:
     """How far a job has come: at once if it has ended, else when there is news."""
     job = core.excisions.find(str(parameters.get("job")))
-    seconds = float(parameters.get("wait_ms", 0)) / 1000
+    try:
+        seconds = float(parameters.get("wait_ms", 0)) / 1000
+    except (TypeError, ValueError) as error:
+        raise ExcisionRefused("wait_ms must be a number of milliseconds") from error
     await job.wait_for_news(min(seconds, LONGEST_WAIT_SECONDS))
     return job.status()
