@@ -223,6 +223,24 @@ def test_everything_arrives_while_members_come_and_go(
     assert sorted(received) == sorted(values)
 
 
+def test_a_transaction_commits_the_offsets_of_a_member(cluster: Cluster, topic: str, group: str):
+    send(cluster, topic, [b"1", b"2"])
+    sender = producer(cluster, {"transactional.id": group})
+    sender.init_transactions(20)
+    with consumer(cluster, group, NEW_KIND) as member:
+        member.subscribe([topic])
+        assert read_values(member, 1) == [b"1"]
+        for end in (sender.commit_transaction, sender.abort_transaction):
+            sender.begin_transaction()
+            reached = member.position([TopicPartition(topic, 0)])
+            sender.send_offsets_to_transaction(reached, member.consumer_group_metadata(), 20)
+            end(20)
+            (committed,) = member.committed([TopicPartition(topic, 0)], timeout=20)
+            assert committed.offset == 1
+            if end == sender.commit_transaction:
+                assert read_values(member, 1) == [b"2"]
+
+
 def received_by(members: list[Member]) -> list[bytes]:
     return [
         value
