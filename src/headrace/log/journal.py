@@ -86,10 +86,7 @@ class Journal:
 
     def entries(self) -> Iterator[bytes]:
         """Read all entries from the file, oldest first."""
-        data = read_all(self._disk, self._opened(), self.size, 0)
-        for _, payload in frames(data):
-            if not _is_seal(payload):
-                yield payload[_PREFIX.size :]
+        yield from entries_in(read_all(self._disk, self._opened(), self.size, 0))
 
     def append(self, payload: bytes) -> None:
         """Write an entry; it is safe after the next `flush`."""
@@ -238,6 +235,13 @@ class Journal:
     def _fail(self, error: StorageError) -> StorageFailed:
         self._failure = f"{error}; nothing is accepted until the journal is opened again"
         return StorageFailed(self._failure)
+
+
+def entries_in(data: bytes) -> Iterator[bytes]:
+    """The entries in a journal's bytes, up to the first that is torn."""
+    for _, payload in frames(data):
+        if not _is_seal(payload):
+            yield payload[_PREFIX.size :]
 
 
 def _is_seal(payload: bytes) -> bool:

@@ -74,8 +74,11 @@ class BrokerArchive:
 
     def detach(self, partition: "Partition", directory: Path) -> None:
         """Let a partition use the archive no longer; its topic must be doomed."""
-        partition.archive = None
-        SYSTEM_DISK.unlink(directory / LOCAL_MANIFEST)
+        if partition.archive is None:
+            SYSTEM_DISK.unlink(directory / LOCAL_MANIFEST)
+        else:
+            partition.archive.archived.abandon()
+            partition.archive = None
 
     def doom(self, topic_id: uuid.UUID) -> None:
         """Have everything deleted that the archive has of a topic, sooner or later."""

@@ -7,7 +7,7 @@ become rarer; nothing local is given up meanwhile.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +32,9 @@ COPY_SECONDS = 60.0
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 """How much longer the time between rounds becomes while the store fails."""
+
+MOST_AT_ONCE = 100
+"""How many segments of a partition are archived in one round, so that others get their turn."""
 
 T = TypeVar("T")
 
@@ -75,10 +78,11 @@ class Archiving:
             segment.size for _, archive in self._partitions() for segment in archive.pending()
         )
 
-    async def round(self) -> None:
-        """Do what there is to do; raises what kept it from doing all."""
+    async def round(self) -> bool:
+        """Do what there is to do; return whether there is more. Raises what kept it from it."""
         core, archive = self._core, self._archive
         self.rounds += 1
+        uploaded_before = self.uploaded_segments
         work = [
             (partition, archived, archived.pending())
             for partition, archived in self._partitions()
@@ -93,11 +97,12 @@ class Archiving:
         )
         # First, so that a broker that is rebuilt knows of no topic whose objects are gone, and of
         # every topic that has any.
-        await self._copy_journals(due=bool(archive.doomed) or any(pending for *_, pending in work))
-        await self._delete_doomed()
+        doomed = tuple(archive.doomed)
+        await self._copy_journals(due=bool(doomed) or any(pending for *_, pending in work))
+        await self._delete(doomed)
         results = await asyncio.gather(
             *(
-                self._archive_partition(partition, archived, pending)
+                self._attempt(partition, archived, pending)
                 for partition, archived, pending in work
                 if pending or archived.writer.trim_due or not archived.reconciled
             ),
@@ -106,6 +111,8 @@ class Archiving:
         failed = [result for result in results if result is not None]
         if failed:
             raise failed[0]
+        more = any(len(pending) > MOST_AT_ONCE for *_, pending in work)
+        return more and self.uploaded_segments > uploaded_before
 
     def _partitions(self) -> list[tuple[Partition, PartitionArchive]]:
         return [
@@ -116,8 +123,9 @@ class Archiving:
 
     async def _repeat(self) -> None:
         while True:
+            more = False
             try:
-                await self.round()
+                more = await self.round()
                 self._pause = 0.0
             except (LogError, OSError) as error:
                 self.failures += 1
@@ -127,10 +135,11 @@ class Archiving:
                 self.failures += 1
                 self._pause = LONGEST_PAUSE_SECONDS
                 log.exception("archiving failed; it is tried again in %g s", self._pause)
-            await asyncio.sleep(self._core.settings.archive_interval_ms / 1000 + self._pause)
+            if not more:
+                await asyncio.sleep(self._core.settings.archive_interval_ms / 1000 + self._pause)
 
-    async def _delete_doomed(self) -> None:
-        for topic_id in tuple(self._archive.doomed):
+    async def _delete(self, topic_ids: Sequence[str]) -> None:
+        for topic_id in topic_ids:
             path = f"{PARTITIONS}/{topic_id}"
             await self._blocking(partial(delete_topic, self._archive.store, path))
             self._archive.note_gone(topic_id)
@@ -143,11 +152,23 @@ class Archiving:
         await self._blocking(lambda: self._journals.write(copy_journals(data, SYSTEM_DISK, now_ms)))
         self._copied_at = now
 
+    async def _attempt(
+        self, partition: Partition, archive: PartitionArchive, pending: list[Segment]
+    ) -> None:
+        try:
+            await self._archive_partition(partition, archive, pending)
+        except (LogError, OSError):
+            # What goes wrong with a topic that was deleted meanwhile is of no interest.
+            if not partition.retired and partition.archive is archive:
+                raise
+
     async def _archive_partition(
         self, partition: Partition, archive: PartitionArchive, pending: list[Segment]
     ) -> None:
         async with self._slots, partition.rewriting:
             writer = archive.writer
+            if partition.retired:
+                return
             # Whoever held the partition may have rewritten what was pending.
             pending = archive.pending() if pending else []
             if not archive.reconciled:
@@ -157,10 +178,7 @@ class Archiving:
                 archive.check_end()
                 archive.reconciled = True
                 pending = archive.pending() if pending else []
-            if any(segment.is_dirty for segment in pending):
-                # Else a power loss could leave the local log behind its archive.
-                await self._blocking(partition.log.flush)
-            for segment in pending:
+            for segment in pending[:MOST_AT_ONCE]:
                 if not await partition.is_intact(segment):
                     # It stays here, where it is reported, until somebody has restored it.
                     break

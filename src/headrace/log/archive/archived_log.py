@@ -19,7 +19,13 @@ from headrace.log.archive.manifest import (
     Manifest,
 )
 from headrace.log.disk import Disk
-from headrace.log.errors import ArchiveDamaged, CorruptFile, OffsetOutOfRange, storage_error
+from headrace.log.errors import (
+    ArchiveDamaged,
+    CorruptFile,
+    LogClosed,
+    OffsetOutOfRange,
+    storage_error,
+)
 from headrace.log.framing import read_framed, write_framed
 from headrace.log.transactions import AbortedTransaction
 
@@ -35,13 +41,14 @@ class ArchivedLog:
     Belongs to the log's owner; `adopt` may be called from any thread.
     """
 
-    __slots__ = ("_bases", "_disk", "_lock", "_manifest", "_path", "segments")
+    __slots__ = ("_abandoned", "_bases", "_disk", "_lock", "_manifest", "_path", "segments")
 
     def __init__(self, directory: Path, disk: Disk, manifest: Manifest) -> None:
         self._path = directory / LOCAL_MANIFEST
         self._disk = disk
         # Held while the copy on the disk is replaced.
         self._lock = Lock()
+        self._abandoned = False
         self.segments: tuple[ArchivedSegment, ...]
         """Those with anything that may still be read, oldest first."""
         self._believe(manifest)
@@ -142,7 +149,18 @@ class ArchivedLog:
             start_offset = max(manifest.start_offset, self.start_offset)
             self._save(replace(manifest, partition=self.partition, start_offset=start_offset))
 
+    def abandon(self) -> None:
+        """Forget everything: the archive's part of the log is about to be deleted.
+
+        A change that is under way in another thread fails with `LogClosed`.
+        """
+        with self._lock:
+            self._abandoned = True
+            self._disk.unlink(self._path)
+
     def _save(self, manifest: Manifest) -> None:
+        if self._abandoned:
+            raise LogClosed(f"{self.partition} is no longer archived")
         try:
             write_framed(self._disk, self._path, MANIFEST_FORMAT, [manifest.encode()])
         except OSError as error:

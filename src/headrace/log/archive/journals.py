@@ -16,7 +16,8 @@ from headrace.log.archive.twins import NOTHING, TwinObject, Version
 from headrace.log.directory import JOURNAL_SUFFIX
 from headrace.log.disk import Disk
 from headrace.log.errors import ArchiveDamaged, storage_error
-from headrace.log.framing import FileFormat, frames, read_file
+from headrace.log.framing import FileFormat, read_file
+from headrace.log.journal import JOURNAL_FORMAT, entries_in
 
 JOURNALS_FORMAT: Final = FileFormat(b"HRAJ", 1)
 """How a copy begins."""
@@ -31,8 +32,15 @@ class JournalsCopy:
     """The files' bytes by their names without ending."""
 
     def entries(self, name: str) -> list[bytes]:
-        """The entries of a journal; none if there is no such journal."""
-        return [payload for _, payload in frames(self.journals.get(name, b""))]
+        """The entries of a journal; none if there is no such journal.
+
+        Raises `UnsupportedFormat` if another version of Headrace wrote it.
+        """
+        data = self.journals.get(name)
+        if data is None:
+            return []
+        JOURNAL_FORMAT.check(data, Path(f"{name}{JOURNAL_SUFFIX}"))
+        return list(entries_in(data))
 
 
 class JournalArchive:

@@ -22,7 +22,7 @@ from headrace.log.archive.store import CHUNK_BYTES, ArchiveStore, StoredObject
 from headrace.log.archive.twins import TwinObject, Version
 from headrace.log.disk import Disk
 from headrace.log.epochs import EpochStart
-from headrace.log.errors import ArchiveDamaged, ArchiveUnavailable
+from headrace.log.errors import ArchiveDamaged, ArchiveUnavailable, storage_error
 from headrace.log.handles import FileHandle
 from headrace.log.segment import Segment
 from headrace.log.transactions import AbortedTransaction
@@ -104,10 +104,12 @@ class ArchiveWriter:
     def upload(self, source: SegmentFile, *, revision: int = 0) -> ArchivedSegment:
         """Put a segment's object and read it back; it counts once it is in a manifest.
 
+        The local file is synced first: else a power loss could leave the log behind its archive.
         Raises `StorageError` if the local file cannot be read, and `ArchiveDamaged` if the store
         returns something else than was put.
         """
         handle = FileHandle.open(source.disk, source.path)
+        _sync(source, handle)
         segment = ArchivedSegment(
             source.base_offset,
             source.end_offset,
@@ -202,6 +204,14 @@ class ArchiveWriter:
             if self._stopping.is_set():
                 raise ArchiveUnavailable("the broker stops; the upload is begun again after that")
             yield handle.read(min(CHUNK_BYTES, size - position), position)
+
+
+def _sync(source: SegmentFile, handle: FileHandle) -> None:
+    try:
+        source.disk.sync(handle.descriptor)
+        source.disk.sync_directory(source.path.parent)
+    except OSError as error:
+        raise storage_error(error, source.path, "fsync") from error
 
 
 def read_manifest(twin: TwinObject) -> Manifest | None:
