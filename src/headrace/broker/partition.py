@@ -133,11 +133,6 @@ class Partition:
             self._verification.request(self, doubt.segment)
             return EMPTY_SLICE
 
-    async def verify(self, segment: Segment) -> None:
-        """Have a segment read once, unless it is known what of it is intact."""
-        if segment.doubt is not None:
-            await self._verification.request(self, segment)
-
     async def when_verified(self, look: Callable[[], T]) -> T:
         """The result of a look into the log, which may have to be verified first."""
         while True:

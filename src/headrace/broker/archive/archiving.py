@@ -19,7 +19,7 @@ from headrace.log.archive.journals import JournalArchive, copy_journals
 from headrace.log.archive.manifest import PARTITIONS
 from headrace.log.archive.owner import take_possession
 from headrace.log.archive.writer import SegmentFile, delete_topic
-from headrace.log.errors import ArchiveRefused, LogError
+from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
     from headrace.broker.core import BrokerCore
@@ -194,10 +194,6 @@ class Archiving:
         self, partition: Partition, archive: PartitionArchive, segment: Segment
     ) -> bool:
         writer = archive.writer
-        await partition.verify(segment)
-        if segment.damage:
-            # Its checksum would vouch for damaged records from then on.
-            raise ArchiveRefused(f"{segment.damage[0]}; the segment is not archived: restore it")
         aborted = partition.log.aborted_transactions(segment.base_offset, segment.end_offset)
         source = SegmentFile.of(segment, tuple(aborted))
         uploaded = await self._blocking(lambda: writer.upload(source))
