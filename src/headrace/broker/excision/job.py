@@ -92,10 +92,7 @@ class ExcisionJob:
         name, dry = self.request.topic, " (dry run)" if self.request.dry_run else ""
         log.info("excision %s of %s begins%s", self.id, name, dry)
         try:
-            outcome = await self._excise(began_ms)
-            receipt = receipt_of(outcome)
-            if not self.request.dry_run:
-                await self._in_thread(save_receipt, receipt, self._data, SYSTEM_DISK)
+            receipt = receipt_of(await self._excise(began_ms))
         except (LogError, OSError) as error:
             self._refuse(str(error))
         except asyncio.CancelledError:
@@ -105,6 +102,7 @@ class ExcisionJob:
             log.exception("excision %s failed", self.id)
             self._refuse(f"the broker failed: {error!r}; its log says more")
         else:
+            await self._keep(receipt)
             self._receipt = receipt
             self.state = "done"
             log.info("excision %s of %s: %d records%s", self.id, name, receipt["records"], dry)
@@ -230,6 +228,15 @@ class ExcisionJob:
             bytes=report.bytes + sum(place.size for place in places),
             left=[*report.left, *left],
         )
+
+    async def _keep(self, receipt: dict[str, Any]) -> None:
+        if self.request.dry_run:
+            return
+        try:
+            await self._in_thread(save_receipt, receipt, self._data, SYSTEM_DISK)
+        except OSError as error:
+            # What is done is done, and whoever asked gets the receipt all the same.
+            log.error("the receipt of excision %s cannot be kept: %s", self.id, error)
 
     async def _clean_up(self, process: ExcisionProcess) -> None:
         await self._in_thread(process.stop)
