@@ -41,7 +41,8 @@ class CleaningProcess:
         loop = asyncio.get_running_loop()
         line = await loop.run_in_executor(self._thread, self._submit, job)
         while True:
-            if not line:
+            # A line without an end is the last that a killed worker said.
+            if not line.endswith("\n"):
                 self.stop()
                 raise WorkerGone("the compaction worker ended unexpectedly; it is started again")
             report = decode_report(line)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.cleaning import Cleaner
 from headrace.broker.core import BrokerCore
 from headrace.broker.partition import Partition
+from headrace.errors import HeadraceError
 from headrace.log import Flush
 from headrace.log.errors import LogError
 
@@ -116,5 +117,5 @@ async def _repeat(chore: Callable[[], Awaitable[None]], seconds: float) -> None:
         await asyncio.sleep(seconds)
         try:
             await chore()
-        except (LogError, OSError):
+        except (HeadraceError, OSError):
             log.exception("housekeeping failed; it is tried again in %g s", seconds)
