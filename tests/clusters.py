@@ -60,7 +60,11 @@ class HeadraceProcess:
                 stderr=errors,
                 text=True,
             )
-        self.cluster = Cluster(HEADRACE, _await_ready_line(self._process, self._log))
+        try:
+            self.cluster = Cluster(HEADRACE, _await_ready_line(self._process, self._log))
+        except AssertionError:
+            self.kill()
+            raise
 
     def kill(self) -> None:
         """End it without giving it a chance to do anything."""
