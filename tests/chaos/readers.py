@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -18,7 +19,11 @@ from tests.chaos.history import (
 )
 from tests.chaos.workers import TOPIC, Run, Worker
 
-GROUP = "readers"
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "classic": {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500},
+    "consumer": {},
+}
+"""The two kinds of groups, and what members set in each; in the newer one, the broker decides."""
 
 _LOST_PLACE = {
     KafkaError.OFFSET_OUT_OF_RANGE,
@@ -77,8 +82,10 @@ class Reader(Worker):
 class GroupReader(Worker):
     """A member of a group: reads what it is assigned, and commits how far it has got."""
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: Run, name: str, protocol: str) -> None:
         super().__init__(run, name)
+        self._protocol = protocol
+        self._group = f"{protocol} readers"
         self._places: dict[int, int] = {}
 
     def work(self) -> None:
@@ -86,15 +93,15 @@ class GroupReader(Worker):
         while not self.stopped():
             consumer = Consumer(
                 self.run.settings(
-                    group_id=GROUP,
+                    group_id=self._group,
+                    group_protocol=self._protocol,
                     isolation_level=Isolation.COMMITTED,
                     auto_offset_reset="earliest",
                     enable_auto_commit=False,
-                    session_timeout_ms=6000,
-                    heartbeat_interval_ms=500,
                     check_crcs=True,
                     fetch_wait_max_ms=100,
                     fetch_error_backoff_ms=50,
+                    **PROTOCOLS[self._protocol],
                 )
             )
             with contextlib.closing(consumer):
@@ -128,7 +135,7 @@ class GroupReader(Worker):
             if all(answer.error is None for answer in answers):
                 outcome = Outcome.OK
         for partition, offset in places.items():
-            self.record(Committed, self.name, GROUP, partition, offset, outcome)
+            self.record(Committed, self.name, self._group, partition, offset, outcome)
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._places.clear()
@@ -137,7 +144,7 @@ class GroupReader(Worker):
             for place in consumer.committed(partitions, 5):
                 if place.error is None:
                     offset = max(place.offset, 0)
-                    self.record(Resumed, self.name, GROUP, place.partition, offset, asked)
+                    self.record(Resumed, self.name, self._group, place.partition, offset, asked)
         numbers = tuple(place.partition for place in partitions)
         self.record(Session, self.name, Isolation.COMMITTED, numbers)
 

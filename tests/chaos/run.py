@@ -100,8 +100,10 @@ def _workers(run: Run, *, transactions: bool) -> list[Worker]:
         Reader(run, "committed", Isolation.COMMITTED),
         Reader(run, "uncommitted", Isolation.UNCOMMITTED),
         AsyncioReader(run, "asyncio-committed", Isolation.COMMITTED),
-        GroupReader(run, "member-1"),
-        GroupReader(run, "member-2"),
+        GroupReader(run, "member-1", "classic"),
+        GroupReader(run, "member-2", "classic"),
+        GroupReader(run, "new-member-1", "consumer"),
+        GroupReader(run, "new-member-2", "consumer"),
         Watcher(run, "watcher"),
     ]
     if transactions:
