@@ -35,7 +35,15 @@ class LocalSegment:
         return self.size
 
     async def find(self, process: ExcisionProcess) -> Findings | None:
-        """What is to go; None if retention has taken the segment."""
+        """What is to go; None if retention has taken the segment.
+
+        Raises `ExcisionRefused` if the segment is damaged: rewritten, it would look right.
+        """
+        if not await self.owner.is_intact(self.segment):
+            raise ExcisionRefused(
+                f"{'; '.join(map(str, self.segment.damage)) or self.name}. Restore the file from a "
+                "copy, or let retention remove it"
+            )
         try:
             return await process.find(self._file)
         except ExcisionRefused:
