@@ -26,7 +26,7 @@ def require_nothing(history: Sequence[Event], plan: Plan, directory: Path) -> No
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_promise_is_broken_by_any_fault(tmp_path: Path) -> None:
-    plan = Plan("short", 14, EVERYTHING)
+    plan = Plan("short", 10, EVERYTHING, mean_pause=0.9)
     with headrace_target() as target:
         require_nothing(execute(plan, target), plan, tmp_path)
 
@@ -34,7 +34,7 @@ def test_no_promise_is_broken_by_any_fault(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_killed_process_loses_nothing_even_without_syncs(tmp_path: Path) -> None:
-    plan = Plan("killed", 6, (KILL, HALT), transactions=False, mean_pause=0.7)
+    plan = Plan("killed", 4, (KILL, HALT), transactions=False, mean_pause=0.5)
     with headrace_target(flush="os") as target:
         require_nothing(execute(plan, target), plan, tmp_path)
 
@@ -46,7 +46,7 @@ def test_apache_kafka_keeps_the_same_promises(tmp_path: Path) -> None:
     if reason := ApacheKafka.unavailable():
         pytest.skip(reason)
     # Not kill: its coordinator may then leave a transaction open for good, as its own tool says.
-    plan = Plan("kafka", 5, (HALT,), mean_pause=0.7, killed_before_the_last_look=False)
+    plan = Plan("kafka", 4, (HALT,), mean_pause=0.5, killed_before_the_last_look=False)
     with apache_kafka_target() as target:
         require_nothing(execute(plan, target), plan, tmp_path)
 
@@ -65,7 +65,7 @@ def test_apache_kafka_keeps_the_same_promises(tmp_path: Path) -> None:
 )
 def test_a_bug_is_found_and_named(bug: str, faults: tuple[str, ...], promise: Promise) -> None:
     plan = Plan(
-        *(bug, 3, faults),
+        *(bug, 2.5, faults),
         transactions=KILL not in faults,
         mean_pause=0.5,
         transaction_seconds=2,
