@@ -111,6 +111,15 @@ def _lines(core: "BrokerCore") -> Iterator[str]:
         "request_memory_bytes", "gauge", "Memory of requests in flight.", core.memory.in_use
     )
     yield from _family("groups", "gauge", "Consumer groups.", len(core.groups.list_groups()))
+    yield from _family(
+        "open_transactions", "gauge", "Transactions under way.", core.transactions.open_count
+    )
+    yield from _family(
+        "timed_out_transactions_total",
+        "counter",
+        "Transactions aborted because their time was up.",
+        core.transactions.timed_out,
+    )
     yield from _archive_families(core)
     yield "# HELP headrace_requests_total Requests by API."
     yield "# TYPE headrace_requests_total counter"

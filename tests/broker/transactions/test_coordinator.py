@@ -46,8 +46,10 @@ async def test_a_transaction_is_aborted_when_its_time_is_up(broker: TransactionS
     identity = await begun(broker)
     broker.timers.advance(TIMEOUT_MS / 1000 - 0.001)
     assert state_of(broker) is TransactionState.ONGOING
+    assert broker.coordinator.open_count == 1
     broker.timers.advance(0.001)
     assert state_of(broker) is TransactionState.COMPLETE_ABORT
+    assert (broker.coordinator.open_count, broker.coordinator.timed_out) == (0, 1)
     assert broker.committed(PARTITIONS[0]) == []
     assert broker.logs[PARTITIONS[0]].last_stable_offset == 2
     with pytest.raises(TransactionError, match="another instance took over or"):

@@ -66,6 +66,13 @@ class TransactionCoordinator:
         self._expiration_check = Deadline(timers)
         self._compaction_check = Deadline(timers)
         self._closed = False
+        self.timed_out = 0
+        """How many transactions were aborted because their time was up."""
+
+    @property
+    def open_count(self) -> int:
+        """How many transactions are open."""
+        return len(self._deadlines)
 
     async def recover(self) -> None:
         """Bring every transaction that a crash interrupted to its end, or back on its way.
@@ -313,6 +320,7 @@ class TransactionCoordinator:
         )
         try:
             self._abort(record)
+            self.timed_out += 1
         except TransactionError as error:
             log.error("the transaction of %r is still open: %s", transactional_id, error)
             self._watch(record, self._settings.retry_ms)
