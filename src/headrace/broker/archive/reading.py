@@ -146,7 +146,8 @@ class ArchiveReader:
             segment = None
         self._cache.settle(key, archived.size, segment)
         crowded, self._crowded = self._crowded, set()
-        for wake in self._waiting.pop(key) | crowded:
+        # Those first who waited for this segment: the others need room, and would take its own.
+        for wake in (*self._waiting.pop(key), *crowded):
             wake()
 
     def _drop_outdated(self, key: str, segment: Segment | None) -> None:
