@@ -47,7 +47,7 @@ RECORDS = 150 * ROUNDS
 @pytest.mark.parametrize(
     ("client", "copiers"), [("confluent-kafka", 2), ("aiokafka", 1), ("java", 2)]
 )
-@pytest.mark.timeout(120 * ROUNDS)
+@pytest.mark.timeout(180 * ROUNDS)
 def test_a_killed_copy_loop_copies_everything_once(
     ground: Ground, client: str, copiers: int, fresh_name: str, tmp_path: Path
 ):
@@ -67,7 +67,7 @@ def test_a_killed_copy_loop_copies_everything_once(
 
 
 @pytest.mark.parametrize("client", ["confluent-kafka", "java"])
-@pytest.mark.timeout(120 * ROUNDS)
+@pytest.mark.timeout(180 * ROUNDS)
 def test_copiers_in_a_consumer_group_of_the_new_kind_copy_everything_once(
     ground: Ground, client: str, fresh_name: str, tmp_path: Path
 ):

@@ -13,7 +13,7 @@ from tests.clients.exactly_once.topics import contents, create_topics
 from tests.clients.librdkafka import TIMEOUT_SECONDS
 from tests.clusters import Cluster
 
-pytestmark = [pytest.mark.apache_kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.apache_kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 
 LINES = 500
 

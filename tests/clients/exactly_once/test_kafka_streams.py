@@ -26,7 +26,7 @@ from tests.clients.exactly_once.topics import (
 from tests.clients.librdkafka import TIMEOUT_SECONDS
 from tests.clusters import Cluster
 
-pytestmark = [pytest.mark.apache_kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.apache_kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 
 PROGRAM = Path(__file__).parent / "CountDigits.java"
 RECORDS = 200

@@ -15,6 +15,10 @@ PARTITIONS = 4
 """Of every topic here."""
 
 
+PATIENCE_SECONDS = 60.0
+"""How long nothing may come to a topic; a JVM that starts on a busy machine takes its time."""
+
+
 class Record(NamedTuple):
     """Key and value."""
 
@@ -62,7 +66,7 @@ def write_in_transactions(cluster: Cluster, topic: str, count: int, random: Rand
 
 def follow(source: Consumer) -> Iterator[Message]:
     """Messages as they become visible; ends when none comes for a long time."""
-    while (message := source.poll(TIMEOUT_SECONDS)) is not None:
+    while (message := source.poll(PATIENCE_SECONDS)) is not None:
         error = message.error()
         if error is None:
             yield message
