@@ -14,14 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
-
 from benchmarks import keyed, load
 from benchmarks.command import Options, command
 from benchmarks.experiment import Experiment, Figures, NothingMeasured, run
@@ -143,13 +135,15 @@ def _launch_kafka(data: Path) -> ApacheKafka:
 def _filled_topic(server: Server, scale: Scale) -> Iterator[str]:
     """A topic with all the records, which is not compacted yet and goes when the block ends."""
     with load.fresh_topic(server) as topic:
-        _configure(server, topic, {"segment.bytes": str(_SEGMENT_BYTES), "retention.ms": "-1"})
+        load.configure(server, topic, {"segment.bytes": str(_SEGMENT_BYTES), "retention.ms": "-1"})
         keyed.send(server, topic, count=scale.records, keys=scale.keys, value_bytes=_VALUE_BYTES)
         yield topic
 
 
 def _make_compacted(server: Server, topic: str) -> None:
-    _configure(server, topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+    load.configure(
+        server, topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    )
 
 
 def _compact(server: Server, topic: str, directory: Path) -> float:
@@ -174,19 +168,6 @@ def _log_bytes(directory: Path) -> int:
         with contextlib.suppress(FileNotFoundError):
             total += path.stat().st_size
     return total
-
-
-def _configure(server: Server, topic: str, configs: dict[str, str]) -> None:
-    resource = ConfigResource(
-        ResourceType.TOPIC,
-        topic,
-        incremental_configs=[
-            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            for name, value in configs.items()
-        ],
-    )
-    admin = AdminClient({"bootstrap.servers": server.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from benchmarks.librdkafka import BulkConsumer, BulkProducer, LoadFailed
 from benchmarks.peers import Server
@@ -65,6 +72,20 @@ def fresh_topic(server: Server, *, partitions: int = 1) -> Iterator[str]:
     finally:
         admin = _admin(server)
         admin.delete_topics([name])[name].result(_TIMEOUT_SECONDS)
+
+
+def configure(server: Server, topic: str, configs: dict[str, str]) -> None:
+    """Change the configuration of a topic."""
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        topic,
+        incremental_configs=[
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in configs.items()
+        ],
+    )
+    admin = _admin(server)
+    admin.incremental_alter_configs([resource])[resource].result(_TIMEOUT_SECONDS)
 
 
 def settle_disk() -> None:

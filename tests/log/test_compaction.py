@@ -4,7 +4,6 @@ import pytest
 
 from headrace.log import CompactionPolicy, LogSettings, PartitionLog
 from headrace.log.compaction import assess, read_progress, write_progress
-from headrace.log.compaction_round import Throttle
 from headrace.log.errors import CorruptFile, StorageFull
 from headrace.records import Codec, Marker, Record, build_batch, iterate_headers, read_header
 from tests.log.batches import DIRECTORY, NOW, new_disk, open_log, read_bytes
@@ -333,13 +332,3 @@ def test_progress_that_cannot_be_read_is_none(disk: SimulatedDisk, log: Partitio
     assert read_progress(disk, DIRECTORY) == 17
     disk.file(DIRECTORY / "compacted").data[-1] ^= 1
     assert read_progress(disk, DIRECTORY) == 0
-
-
-def test_a_throttle_lets_through_so_many_bytes_a_second() -> None:
-    slept: list[float] = []
-    throttle = Throttle(1000, sleep=slept.append)
-    for _ in range(10):
-        throttle.take(500)
-    assert sum(slept) >= 4.9
-    Throttle(0, sleep=slept.append).take(1 << 40)
-    assert len(slept) == 10

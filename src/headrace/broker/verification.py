@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.metrics import Metrics
 from headrace.log import Segment
 from headrace.log.errors import LogError
-from headrace.log.pace import Pace
+from headrace.log.pace import Pace, Throttle
 from headrace.log.verification import Verdict
 
 if TYPE_CHECKING:
@@ -79,17 +79,9 @@ def settle(partition: "Partition", segment: Segment, verdict: Verdict, metrics: 
 
 def throttle(bytes_per_second: int, stopping: Event) -> Pace:
     """A pace that stays below a rate, and ends when the broker does."""
-    owed = 0.0
 
-    def pace(count: int) -> None:
-        nonlocal owed
-        owed += count / bytes_per_second
-        if owed > _SHORTEST_PAUSE:
-            if stopping.wait(owed):
-                raise Stopping("the broker is stopping")
-            owed = 0.0
+    def nap(seconds: float) -> None:
+        if stopping.wait(seconds):
+            raise Stopping("the broker is stopping")
 
-    return pace
-
-
-_SHORTEST_PAUSE = 0.02
+    return Throttle(bytes_per_second, nap)

@@ -5,8 +5,7 @@ by the broker alone, which swaps the files in. Files are finished in the order o
 be swapped in that order: a tombstone may go only after everything before it that it deletes.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from headrace.log.compaction_output import RewrittenOutput
 from headrace.log.disk import Disk
 from headrace.log.errors import CorruptFile
 from headrace.log.handles import FileHandle
+from headrace.log.pace import Pace, Throttle
 from headrace.log.segment import LOG_SUFFIX, segment_name
 from headrace.records import HEADER_SIZE, MalformedBatch, read_header
 
@@ -26,34 +26,14 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 4 << 20
 """How much is read at once: little enough to stay close to the processor."""
 
-SLACK_SECONDS: Final = 0.05
-"""How far ahead of its rate a throttled round may get; spares it thousands of tiny naps."""
-
-
-class Throttle:
-    """Makes whoever moves bytes wait, so that no more than so many are moved in a second."""
-
-    def __init__(self, bytes_per_second: int, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._rate = bytes_per_second
-        self._sleep = sleep
-        self._due = time.monotonic()
-
-    def take(self, size: int) -> None:
-        """Account for `size` bytes that were moved, and wait if they were too many."""
-        if self._rate > 0:
-            now = time.monotonic()
-            self._due = max(self._due, now) + size / self._rate
-            if self._due - now > SLACK_SECONDS:
-                self._sleep(self._due - now)
-
 
 class Round:
     """One round; `run` it once."""
 
-    def __init__(self, job: CompactionJob, disk: Disk, throttle: Throttle | None = None) -> None:
+    def __init__(self, job: CompactionJob, disk: Disk, pace: Pace | None = None) -> None:
         self._job = job
         self._disk = disk
-        self._throttle = throttle or Throttle(job.bytes_per_second)
+        self._pace = pace or Throttle(job.bytes_per_second)
         self._bytes_read = 0
         self._bytes_kept = 0
 
@@ -113,7 +93,7 @@ class Round:
                 for position, piece in self._pieces(segment):
                     with _located(self._path(segment), position):
                         left = compactor.filter(piece)
-                    self._throttle.take(output.write(left))
+                    self._pace(output.write(left))
             if output is not None:
                 yield from self._finish(output)
         except GeneratorExit:
@@ -142,7 +122,7 @@ class Round:
             if not piece.size:
                 wanted = _size_of_first(data, handle.path, position, segment.size)
                 continue
-            self._throttle.take(piece.size)
+            self._pace(piece.size)
             yield position, piece
             position += piece.size
             offset = piece.end_offset

@@ -94,6 +94,11 @@ class BrokerSettings(Section):
     archive_parallel: int = setting(
         Whole(minimum=1, maximum=64), 4, "Segments moved to, and from, the archive at a time."
     )
+    archive_rate: int = setting(
+        Size(unlimited=True),
+        "64 MiB",
+        "Bytes a second that go to the archive at most, so that producers go on; -1: no limit.",
+    )
     archive_cache: int = setting(
         Size(), "4 GiB", "Local disk space for archived segments that somebody reads."
     )

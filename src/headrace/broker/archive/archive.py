@@ -18,6 +18,7 @@ from headrace.log.archive.archived_log import LOCAL_MANIFEST, ArchivedLog
 from headrace.log.archive.cache import CACHE, SegmentCache
 from headrace.log.archive.location import open_store
 from headrace.log.archive.manifest import ArchivedPartition
+from headrace.log.pace import Throttle
 from headrace.settings import BrokerSettings
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class BrokerArchive:
     ) -> None:
         self.store = open_store(location)
         self.stopping = Event()
+        # The writer notices by itself that the broker stops.
+        self._pace = Throttle(settings.archive_rate, self.stopping.wait)
         self.uploads = ThreadPoolExecutor(settings.archive_parallel, "headrace-archive")
         self._downloads = ThreadPoolExecutor(settings.archive_parallel, "headrace-unarchive")
         cache = SegmentCache(directory.path / CACHE, settings.archive_cache, SYSTEM_DISK)
@@ -70,6 +73,7 @@ class BrokerArchive:
             self.reader,
             self.stopping,
             partition.look_again,
+            self._pace,
         )
 
     def detach(self, partition: "Partition", directory: Path) -> None:

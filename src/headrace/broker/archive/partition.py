@@ -12,6 +12,7 @@ from headrace.log.archive.store import ArchiveStore
 from headrace.log.archive.writer import ArchiveWriter
 from headrace.log.errors import ArchiveDamaged
 from headrace.log.lookup import find_by_time
+from headrace.log.pace import Pace, at_once
 from headrace.log.retention import count_expired
 from headrace.log.slices import EMPTY_SLICE
 from headrace.records import RecordPosition
@@ -30,12 +31,13 @@ class PartitionArchive:
         reader: ArchiveReader,
         stopping: Event,
         wake: Callable[[], None],
+        pace: Pace = at_once,
     ) -> None:
         self._log = log
         self._reader = reader
         self._wake = wake
         self.archived = archived
-        self.writer = ArchiveWriter(store, archived, stopping)
+        self.writer = ArchiveWriter(store, archived, stopping, pace)
         """Makes changes, in another thread."""
         self.reconciled = False
         """Whether this process has compared notes with the archive."""

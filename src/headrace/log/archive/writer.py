@@ -24,6 +24,7 @@ from headrace.log.disk import Disk
 from headrace.log.epochs import EpochStart
 from headrace.log.errors import ArchiveDamaged, ArchiveUnavailable, storage_error
 from headrace.log.handles import FileHandle
+from headrace.log.pace import Pace, at_once
 from headrace.log.segment import Segment
 from headrace.log.transactions import AbortedTransaction
 
@@ -63,8 +64,15 @@ class ArchiveWriter:
     All raise `ArchiveUnavailable` if the store fails, and can then be called again.
     """
 
-    def __init__(self, store: ArchiveStore, archived: ArchivedLog, stopping: Event) -> None:
+    def __init__(
+        self,
+        store: ArchiveStore,
+        archived: ArchivedLog,
+        stopping: Event,
+        pace: Pace = at_once,
+    ) -> None:
         self._store = store
+        self._pace = pace
         self._archived = archived
         self._stopping = stopping
         self._twin = TwinObject(store, f"{archived.partition.path}/manifest", MANIFEST_FORMAT)
@@ -122,7 +130,7 @@ class ArchiveWriter:
         )
         if segment != self._unrecorded:
             key = self._archived.partition.key(segment)
-            self._store.put(key, self._chunks(handle, source.size))
+            self._store.put(key, self._paced(self._chunks(handle, source.size)))
             verify(self._store, key, segment)
             self._unrecorded = segment
         return segment
@@ -204,6 +212,11 @@ class ArchiveWriter:
             if self._stopping.is_set():
                 raise ArchiveUnavailable("the broker stops; the upload is begun again after that")
             yield handle.read(min(CHUNK_BYTES, size - position), position)
+
+    def _paced(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+            self._pace(len(chunk))
 
 
 def _sync(source: SegmentFile, handle: FileHandle) -> None:
