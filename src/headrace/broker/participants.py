@@ -1,6 +1,6 @@
 """The broker's partitions and group offsets, as the transaction coordinator needs them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.broker.groups import TopicPartition
@@ -40,6 +40,10 @@ class BrokerParticipants:
     def reveal_offsets(self, producer_id: int, commit: bool) -> None:
         """Put the offsets that a transaction has sent into force, or forget them."""
         self._core.offsets.reveal_pending(producer_id, commit=commit)
+
+    def producers_with_offsets(self) -> Collection[int]:
+        """The producers that have sent offsets which are neither in force nor forgotten yet."""
+        return self._core.offsets.pending_producers()
 
     def open_transactions(self) -> Iterator[OpenTransaction]:
         """Every transaction that is open in any partition."""

@@ -5,7 +5,7 @@ one, so that a crash can come between any two.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -132,6 +132,22 @@ class TransactionSimulation:
         if self.flush is Flush.ACK:
             log.advance(log.flush())
 
+    def add_and_produce(
+        self, name: str, identity: Identity, where: TopicPartition, sequence: int, value: bytes
+    ) -> None:
+        """Write to a partition as older clients do: after it was added to the transaction."""
+        self.add(name, identity, where)
+        self.produce(name, identity, where, sequence, value)
+
+    def produce_and_add(
+        self, name: str, identity: Identity, where: TopicPartition, sequence: int, value: bytes
+    ) -> None:
+        """Write to a partition as newer clients do: the batch is safe before the entry is."""
+        added = self.coordinator.add_partitions(name, identity, [where])
+        self.produce(name, identity, where, sequence, value)
+        if added:
+            self._settle(self.store.journal)
+
     def send_offset(
         self, name: str, identity: Identity, where: TopicPartition, offset: int
     ) -> None:
@@ -215,6 +231,9 @@ class TransactionSimulation:
 
     def reveal_offsets(self, producer_id: int, commit: bool) -> None:
         self.offsets.reveal_pending(producer_id, commit=commit)
+
+    def producers_with_offsets(self) -> Collection[int]:
+        return self.offsets.pending_producers()
 
     def open_transactions(self) -> Iterator[OpenTransaction]:
         for where, log in self.logs.items():

@@ -1,5 +1,7 @@
 """What the coordinator remembers, gives time to, and forgets."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,3 +184,21 @@ def test_every_entry_can_be_read_back(entry: TransactionRecord | Forgotten) -> N
 def test_an_entry_of_another_version_is_refused_with_advice(payload: bytes) -> None:
     with pytest.raises(UnreadableEntry, match="use the Headrace version that wrote it"):
         decode(payload)
+
+
+async def test_an_id_whose_epochs_run_out_in_an_aborted_transaction_is_replaced(
+    broker: TransactionSimulation,
+) -> None:
+    await broker.initialize()
+    broker.store.put(replace(broker.coordinator.describe(TXN), epoch=LAST_EPOCH))
+    last = broker.coordinator.describe(TXN).identity
+    broker.add(TXN, last, PARTITIONS[0])
+    broker.produce(TXN, last, PARTITIONS[0], 0, b"aborted")
+    broker.timers.advance(TIMEOUT_MS / 1000)
+
+    renewed = await broker.initialize(claimed=last)
+    assert await broker.initialize(claimed=last) == renewed
+    broker.add(TXN, renewed, PARTITIONS[0])
+    broker.produce(TXN, renewed, PARTITIONS[0], 0, b"committed")
+    await broker.end(TXN, renewed, commit=True, raises=True)
+    assert broker.committed(PARTITIONS[0]) == [b"committed"]

@@ -135,9 +135,9 @@ class World:
             attempt.offset = where
             return
         where = self.random.choice(PARTITIONS)
-        broker.add(producer.name, producer.identity, where)
         sequence = producer.sequences.get(where, 0)
-        broker.produce(producer.name, producer.identity, where, sequence, attempt.token)
+        write = broker.produce_and_add if producer.raises_epoch else broker.add_and_produce
+        write(producer.name, producer.identity, where, sequence, attempt.token)
         producer.sequences[where] = sequence + 1
         attempt.written.add(where)
 

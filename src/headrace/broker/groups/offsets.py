@@ -93,6 +93,10 @@ class OffsetStore:
         """The partitions for which open transactions have sent offsets of a group."""
         return self._pending.of_group(group_id)
 
+    def pending_producers(self) -> frozenset[int]:
+        """The producers whose open transactions have sent offsets."""
+        return self._pending.producers()
+
     def send(
         self, group_id: str, producer_id: int, offsets: Mapping[TopicPartition, Committed]
     ) -> None:

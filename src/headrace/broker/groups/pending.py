@@ -23,6 +23,10 @@ class PendingOffsets:
         """The groups that have any."""
         return {group_id for sent in self._sent.values() for group_id in sent}
 
+    def producers(self) -> frozenset[int]:
+        """The producers that have sent any."""
+        return frozenset(self._sent)
+
     def topics(self) -> set[str]:
         """The topics that there are any for."""
         groups = [group for sent in self._sent.values() for group in sent.values()]

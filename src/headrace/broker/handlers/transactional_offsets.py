@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 FIRST_IMPLICIT = 5
 """From this version on the request itself adds the group to the transaction (KIP-890)."""
 
+Offsets = Mapping[TopicPartition, Committed]
+"""What a group is to go on with, by partition."""
+
 Codes = Mapping[TopicPartition, ErrorCode]
 """What came of each partition; those that do not exist are not in it."""
 
@@ -36,30 +39,59 @@ def txn_offset_commit(core: "BrokerCore", request: Any, call: Call) -> Any:
         if core.partition(topic.name, partition.partition_index) is not None
     }
     try:
-        _check_transaction(core, request, call)
-        codes = core.groups.send_offsets(_committer(request), request.producer_id, offsets)
+        if call.version >= FIRST_IMPLICIT and _add_group(core, request):
+            return _once_group_is_safe(core, request, call, offsets)
+        codes = _send(core, request, offsets)
     except (GroupError, TransactionError) as error:
-        return _reply(request, call, dict.fromkeys(offsets, _told(error.code)))
+        return _refusal(request, call, offsets, error)
     if core.settings.flush != Flush.ACK:
         return _reply(request, call, codes)
-    return _after_sync(core, request, call, codes)
+    return _once_stored(core, request, call, codes)
 
 
-async def _after_sync(core: "BrokerCore", request: Any, call: Call, codes: Codes) -> Any:
+async def _once_group_is_safe(
+    core: "BrokerCore", request: Any, call: Call, offsets: Offsets
+) -> Any:
+    """Go on after a sync: no offsets may outlast the transaction that they belong to."""
+    await core.journaled(core.transaction_store.journal)
     try:
-        await core.journaled(core.transaction_store.journal)
+        codes = _send(core, request, offsets)
+    except (GroupError, TransactionError) as error:
+        return _refusal(request, call, offsets, error)
+    return await _once_stored(core, request, call, codes)
+
+
+async def _once_stored(core: "BrokerCore", request: Any, call: Call, codes: Codes) -> Any:
+    try:
         await offsets_stored(core)
     except GroupError as error:
         codes = dict.fromkeys(codes, error.code)
     return _reply(request, call, codes)
 
 
-def _check_transaction(core: "BrokerCore", request: Any, call: Call) -> None:
-    identity = Identity(request.producer_id, request.producer_epoch)
-    if call.version >= FIRST_IMPLICIT:
-        core.transactions.add_group(request.transactional_id, identity, request.group_id)
-    else:
-        core.transactions.check_group(request.transactional_id, identity, request.group_id)
+def _add_group(core: "BrokerCore", request: Any) -> bool:
+    """Make the group a part of the transaction; returns whether that is to be waited for."""
+    added = core.transactions.add_group(
+        request.transactional_id, _identity(request), request.group_id
+    )
+    # Somebody else may have added it a moment ago, and wait for the same sync.
+    unsafe = added or core.unsettled(core.transaction_store.journal)
+    return unsafe and core.settings.flush == Flush.ACK
+
+
+def _send(core: "BrokerCore", request: Any, offsets: Offsets) -> Codes:
+    core.transactions.check_group(request.transactional_id, _identity(request), request.group_id)
+    return core.groups.send_offsets(_committer(request), request.producer_id, offsets)
+
+
+def _identity(request: Any) -> Identity:
+    return Identity(request.producer_id, request.producer_epoch)
+
+
+def _refusal(
+    request: Any, call: Call, offsets: Offsets, error: GroupError | TransactionError
+) -> Any:
+    return _reply(request, call, dict.fromkeys(offsets, _told(error.code)))
 
 
 def _committer(request: Any) -> Committer:

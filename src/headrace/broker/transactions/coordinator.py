@@ -22,7 +22,7 @@ from headrace.broker.transactions.errors import (
     unknown_producer,
 )
 from headrace.broker.transactions.participants import Participants
-from headrace.broker.transactions.recovery import abort_hanging
+from headrace.broker.transactions.recovery import abort_hanging, with_hanging, without_later
 from headrace.broker.transactions.settings import TransactionSettings
 from headrace.broker.transactions.state import (
     NO_EPOCH,
@@ -80,18 +80,28 @@ class TransactionCoordinator:
         Decided ones are finished, open ones get the rest of their time, and what is open in a log
         without any coordinator knowing of it is aborted. To be called before anybody reads.
         """
+        found = tuple(self._participants.open_transactions())
         for record in tuple(self._store):
             if record.state.is_decided:
-                self._conclude(record)
+                self._conclude(without_later(record, found))
             elif record.state is TransactionState.ONGOING:
                 elapsed = self._clock.now_ms() - record.started_ms
                 self._watch(record, min(max(record.timeout_ms - elapsed, 0), record.timeout_ms))
+        await self._all_ended()
+        for extended in with_hanging(self._store, self._participants.open_transactions()):
+            try:
+                self._abort(extended)
+            except TransactionError as error:
+                log.error("what %r wrote stays open: %s", extended.transactional_id, error)
+        await self._all_ended()
+        await abort_hanging(self._participants, self._store)
+
+    async def _all_ended(self) -> None:
         for ending in tuple(self._endings.values()):
             try:
                 await ending.wait()
             except TransactionError as error:
                 log.error("a transaction is still to be ended: %s", error)
-        await abort_hanging(self._participants, self._store)
 
     def start(self) -> None:
         """Begin to look after ids that expire and a journal that grows."""

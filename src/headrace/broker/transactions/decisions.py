@@ -55,9 +55,11 @@ def initialized(
         partitions=frozenset(),
         groups=frozenset(),
     )
-    if claimed is not None and record.epoch != NO_EPOCH and claimed.epoch != record.epoch:
+    untold = claimed is not None and record.epoch != NO_EPOCH and claimed.epoch != record.epoch
+    # The epoch that only fenced a producer of the last one is nobody's to use.
+    if untold and record.epoch <= LAST_EPOCH:
         return fresh
-    last_epoch = NO_EPOCH if claimed is None else record.epoch
+    last_epoch = NO_EPOCH if claimed is None else claimed.epoch
     if record.epoch >= LAST_EPOCH:
         return replace(
             fresh,
@@ -99,7 +101,10 @@ def ended(
         updated_ms=now_ms,
     )
     if not raises_epoch:
-        return decided if _is_new_end(record, identity, commit) else None
+        if not _is_new_end(record, identity, commit):
+            return None
+        # Whoever has used an epoch knows of it; and this tells that the decision did not raise it.
+        return replace(decided, last_epoch=NO_EPOCH)
     if not _is_new_end_of_epoch(record, identity, commit):
         return None
     # Only at the last epoch is there another id; it is used once the transaction has ended.

@@ -1,6 +1,6 @@
 """What takes part in a transaction besides its coordinator: partitions and group offsets."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, Protocol
 
 from headrace.broker.groups import TopicPartition
@@ -44,6 +44,10 @@ class Participants(Protocol):
 
     def reveal_offsets(self, producer_id: int, commit: bool) -> None:
         """Put the offsets that a producer's transaction has sent into force, or forget them."""
+        ...
+
+    def producers_with_offsets(self) -> Collection[int]:
+        """The producers that have sent offsets which are neither in force nor forgotten yet."""
         ...
 
     def open_transactions(self) -> Iterable[OpenTransaction]:

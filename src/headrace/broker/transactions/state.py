@@ -76,6 +76,11 @@ class TransactionRecord:
         return Identity(self.producer_id, self.epoch)
 
     @property
+    def is_led(self) -> bool:
+        """Whether there is a transaction that the coordinator will end."""
+        return self.state is TransactionState.ONGOING or self.state.is_decided
+
+    @property
     def next_identity(self) -> Identity:
         """The producer id and epoch once the transaction has ended."""
         if self.next_producer_id != NO_PRODUCER:
