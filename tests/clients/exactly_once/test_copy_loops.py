@@ -45,11 +45,11 @@ RECORDS = 150 * ROUNDS
 
 
 @pytest.mark.parametrize(
-    ("client", "copiers"), [("confluent-kafka", 2), ("aiokafka", 1), ("java", 2)]
+    ("client", "copiers", "kills"), [("confluent-kafka", 2, 2), ("aiokafka", 1, 2), ("java", 2, 1)]
 )
 @pytest.mark.timeout(180 * ROUNDS)
 def test_a_killed_copy_loop_copies_everything_once(
-    ground: Ground, client: str, copiers: int, fresh_name: str, tmp_path: Path
+    ground: Ground, client: str, copiers: int, kills: int, fresh_name: str, tmp_path: Path
 ):
     random = Random(f"{fresh_name} {SEED}")
     command = _command(client, tmp_path)
@@ -58,7 +58,7 @@ def test_a_killed_copy_loop_copies_everything_once(
     copy.run(
         Supervisor(
             [*command, *copy.arguments, f"{fresh_name}-{number}", *arguments],
-            fates(random, 2 * ROUNDS, longest=25, superseded=0.3),
+            fates(random, kills * ROUNDS, longest=25, superseded=0.3),
             tmp_path / f"copier-{number}.log",
         )
         for number in range(copiers)
