@@ -102,6 +102,27 @@ async def test_the_cache_stays_within_its_bounds(setup: Setup) -> None:
     assert len(setup.gets) == 5
 
 
+async def test_a_copy_that_has_to_go_leaves_its_successor_alone(tmp_path: Path) -> None:
+    setup = Setup(tmp_path / "cache")
+    cache = SegmentCache(setup.directory, ROOM, SYSTEM_DISK)
+
+    def bring_back(number: int) -> Segment:
+        segment = setup.segments[number]
+        return cache.bring_back(setup.store, IDENTITY, segment, 100, Event())
+
+    old = bring_back(0)
+    read = old.slice(0, 1, ROOM, at_least_one=True)
+    before = read.read()
+    # Another thread is about to remove the old copy while this one comes back already.
+    new = bring_back(0)
+    assert read.read() == before
+    cache.remove([old])
+    assert new.slice(0, 1, ROOM, at_least_one=True).read() == before
+    cache.remove([new])
+    assert not list(setup.directory.iterdir())
+    setup.threads.shutdown()
+
+
 async def test_more_readers_than_there_is_room_for_come_one_after_another(setup: Setup) -> None:
     found = await asyncio.gather(*(setup.wait_for(number) for number in range(4)))
     assert [segment.base_offset for segment in found] == [0, 1, 2, 3]

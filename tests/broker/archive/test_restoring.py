@@ -145,6 +145,25 @@ def test_records_can_be_brought_back_at_once(location: Path, tmp_path: Path) -> 
         assert consume(broker.bootstrap, end) == written(0, end)
 
 
+def test_what_was_aborted_stays_so_when_records_are_brought_back(tmp_path: Path) -> None:
+    location, rebuilt = tmp_path / "archive", tmp_path / "rebuilt"
+    with running(tmp_path / "data", location) as broker:
+        create(broker.bootstrap)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(TOPIC, b"aborted")
+        producer.flush()
+        producer.abort_transaction()
+        produce(broker.bootstrap, 0, 100)
+        eventually(lambda: archived_end(location) > 50)
+    result = headrace("restore", "--from", str(location), "--data", str(rebuilt), "--download")
+    assert result.exit_code == 0, result.output
+    with running(rebuilt, location, retention_check_ms=60_000) as broker:
+        ((_, value),) = consume(broker.bootstrap, 1)
+        assert value == value_of(0)
+
+
 def test_the_broker_that_was_replaced_writes_no_more(location: Path, tmp_path: Path) -> None:
     headrace("restore", "--from", str(location), "--data", str(tmp_path / "rebuilt"))
     before = objects(location)

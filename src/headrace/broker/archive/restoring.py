@@ -34,6 +34,7 @@ from headrace.log.framing import write_framed
 from headrace.log.handles import FileHandle
 from headrace.log.index_file import rebuild_index
 from headrace.log.segment import Segment
+from headrace.log.transactions import AbortedTransaction, TransactionsMoment, encode
 from headrace.records import NO_TIMESTAMP
 
 RESTORING = ".restoring"
@@ -181,7 +182,7 @@ class _Restorer:
             # Readers had seen more than is left: opening the log raises its epoch.
             closed=False,
             producers=b"",
-            transactions=b"",
+            transactions=encode(TransactionsMoment({}, _aborted(manifest) if known else (), {})),
         ).write(self._disk, directory)
         ArchivedLog(directory, self._disk, manifest).adopt(manifest)
 
@@ -222,6 +223,12 @@ class _Restorer:
         write_framed(self._disk, self._data / META, META_FORMAT, [identity])
         self._disk.unlink(self._data / RESTORING)
         self._disk.sync_directory(self._data)
+
+
+def _aborted(manifest: Manifest) -> list[AbortedTransaction]:
+    """The aborted transactions of all segments, by their ends; some lie in several segments."""
+    found = {each.last_offset: each for segment in manifest.segments for each in segment.aborted}
+    return [found[last_offset] for last_offset in sorted(found)]
 
 
 def _known(segment: ArchivedSegment) -> KnownSegment:

@@ -6,6 +6,7 @@ here is only a copy, so nothing is synced, and it all goes when the broker start
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import Final
@@ -35,6 +36,7 @@ class SegmentCache:
         self._max_bytes = max_bytes
         self._disk = disk
         self._segments: OrderedDict[str, Segment] = OrderedDict()
+        self._copies = count()
         self._reserved = 0
         self.size = 0
         """Bytes of all segments here, and of those on their way."""
@@ -89,7 +91,9 @@ class SegmentCache:
         Raises `ArchiveUnavailable` or `ArchiveDamaged` if the archive does not give it back, and
         `StorageError` if the disk does not take it.
         """
-        directory = self._directory / f"{partition.topic_id}-{partition.index}-{archived.revision}"
+        # An earlier copy may still be read, or wait to be removed by another thread.
+        copy = f"{archived.revision}-{next(self._copies)}"
+        directory = self._directory / f"{partition.topic_id}-{partition.index}-{copy}"
         segment = Segment(
             directory, self._disk, archived.base_offset, archived.created_ms, index_interval
         )
@@ -111,10 +115,9 @@ class SegmentCache:
         return segment
 
     def remove(self, dropped: Sequence[Segment]) -> None:
-        """Unlink the files of segments that were dropped; from any thread."""
+        """Remove the files of segments that were dropped; from any thread."""
         for segment in dropped:
-            self._disk.unlink(segment.path)
-            self._disk.unlink(segment.index_file.path)
+            remove_tree(self._disk, segment.directory)
 
     def _drop(self, key: str) -> Segment:
         segment = self._segments.pop(key)
