@@ -183,6 +183,25 @@ class BrokerCore:
         else:
             self.commits.request(self._sync_of(journal), waiter)
 
+    async def topics_stored(self) -> None:
+        """Wait until every change of topics is on the disk, whatever the broker's policy.
+
+        A topic may have a stricter one, and would be removed with its records if nobody knew it.
+        """
+        if self.topics.journal.dirty:
+            await self.commits.durable(self._sync_of(self.topics.journal))
+
+    def sync_journals(self) -> None:
+        """Begin to sync every journal that has changed."""
+        for journal in (
+            self.topics.journal,
+            self.producer_ids.journal,
+            self.offsets.journal,
+            self.transaction_store.journal,
+        ):
+            if journal.dirty:
+                self.commits.request(self._sync_of(journal))
+
     def _sync_of(self, journal: Journal) -> JournalSync:
         return self._syncs.setdefault(id(journal), JournalSync(journal))
 

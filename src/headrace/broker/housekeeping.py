@@ -54,11 +54,14 @@ class Housekeeping:
         self._tasks.clear()
 
     async def _sync(self) -> None:
+        if self._core.settings.flush == Flush.INTERVAL:
+            self._core.sync_journals()
         for partition in self._core.partitions():
             if partition.dirty and partition.log.settings.flush is Flush.INTERVAL:
                 self._core.commits.request(partition)
 
     async def _checkpoint(self) -> None:
+        self._core.sync_journals()
         for partition in list(self._core.partitions()):
             await self._attempt(partition, self._checkpoint_one)
 

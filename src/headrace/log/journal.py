@@ -84,6 +84,11 @@ class Journal:
         except OSError as error:
             raise storage_error(error, path, "open") from error
 
+    @property
+    def dirty(self) -> bool:
+        """Whether `flush` has anything to do."""
+        return self._synced < self.size
+
     def entries(self) -> Iterator[bytes]:
         """Read all entries from the file, oldest first."""
         yield from entries_in(read_all(self._disk, self._opened(), self.size, 0))

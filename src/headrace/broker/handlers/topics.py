@@ -200,7 +200,7 @@ def _grow(core: "BrokerCore", wanted: Any, *, validate_only: bool) -> None:
 async def journal_failure(core: "BrokerCore") -> LogError | None:
     """Wait until all changes of topics are safe; what the disk said if they are not."""
     try:
-        await core.journaled(core.topics.journal)
+        await core.topics_stored()
     except LogError as error:
         return error
     return None
