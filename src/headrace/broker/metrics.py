@@ -150,6 +150,12 @@ def _archive_families(core: "BrokerCore") -> Iterator[str]:
             archiving.uploaded_bytes,
         ),
         (
+            "archive_failing",
+            "gauge",
+            "1 while nothing can be archived, else 0.",
+            int(archiving.failure is not None),
+        ),
+        (
             "archive_failures_total",
             "counter",
             "Rounds of archiving and downloads that failed.",

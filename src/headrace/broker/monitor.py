@@ -95,10 +95,12 @@ class Monitor:
             for partition in self._core.partitions()
             for damage in partition.log.damage
         ]
-        if damaged:
-            # A restart would not help, so this is no reason to be taken for dead.
-            return _response("200 OK", "text/plain", "\n".join(["damaged", *damaged]) + "\n")
-        return _response("200 OK", "text/plain", "ok\n")
+        warnings = ["damaged", *damaged] if damaged else []
+        archiving = self._core.archiving
+        if archiving is not None and archiving.failure is not None:
+            warnings += ["archiving fails", archiving.failure]
+        # A restart would not help, so these are no reason to be taken for dead.
+        return _response("200 OK", "text/plain", "\n".join(warnings or ["ok"]) + "\n")
 
 
 def _response(status: str, kind: str, body: str) -> bytes:

@@ -98,10 +98,10 @@ def verify(context: typer.Context, location: LocationOption = None) -> None:
         bar.clear()
         if finding.trouble is Trouble.DAMAGED:
             damaged += 1
-            complain(f"{finding.key}: {finding.detail}")
+            complain(f"{finding.partition}: {finding.detail}")
         else:
             garbage += 1
-            remark(f"{finding.key}: {finding.detail}")
+            remark(finding.detail)
     bar.clear()
     segments = sum(len(manifest.segments) for manifest in surveyed.manifests)
     print(
@@ -122,19 +122,26 @@ def restore(
         bool,
         typer.Option("--download", help="Bring all records back instead of leaving them there."),
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Rebuild a broker's data directory from an archive alone.
 
-    The broker that wrote the archive must be gone for good: the archive then belongs to the new
-    directory, and the old one is refused. Start the new one with the same broker.archive.
+    The archive then belongs to the new directory: the broker that wrote it must be gone for good,
+    for it can no longer archive there. Start the new one with the same broker.archive.
     """
     # kio, which the broker's side imports, would load Hypothesis where that is installed.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from headrace.broker.archive.restoring import restore as rebuild
     from headrace.clock import SystemClock
     from headrace.log import SYSTEM_DISK
+    from headrace.log.archive.inspection import find_lost, survey
 
     store = _store(context, location)
+    surveyed = survey(store)
+    for finding in find_lost(surveyed):
+        complain(f"{finding.partition}: {finding.detail}")
+    if not yes:
+        _ask(store, surveyed)
     bar = _Bar("brought back", 0)
     restored = rebuild(
         store,
@@ -156,7 +163,26 @@ def restore(
         f"Restored {len(restored.topics)} topics into {data}: {restored.partitions} partitions "
         f"with {_size(restored.archived_bytes)} in the archive"
     )
+    remark("The broker that used this archive before can no longer archive there.")
     remark(f"Start it: headrace broker --data {data} --set archive={store}")
+
+
+def _ask(store: "ArchiveStore", surveyed: "Survey") -> None:
+    """Have somebody say that the broker which owns an archive is gone; nothing else can tell."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            f"this takes {store} away from the broker that archives there, and there is nobody to "
+            "ask whether that one is gone; if so, say --yes.",
+            param_hint="--yes",
+        )
+    taken = surveyed.journals_taken_ms
+    heard = "" if taken is None else f", and was last changed by it {_ago(taken)}"
+    typer.confirm(
+        f"{store} belongs to a broker of cluster {surveyed.identity.cluster_id}{heard}. That one "
+        "can then no longer archive there. Is it gone for good?",
+        abort=True,
+        err=True,
+    )
 
 
 def _store(context: typer.Context, location: str | None) -> "ArchiveStore":

@@ -106,6 +106,7 @@ def tail(
             offsets,
             end=None if end is None else find_offsets(cluster, partitions, end),
             on_outage=lambda reason: complain(f"The cluster does not answer: {reason}. Waiting."),
+            on_stall=_report_stalled,
         ) as reader,
     ):
         _copy(reader.batches(), write, count)
@@ -131,6 +132,13 @@ def _report_moved(offsets: dict[Partition, int], wanted: int) -> None:
     for partition, offset in offsets.items():
         if offset > wanted:
             complain(f"{partition} begins at {offset}; what was before is deleted.")
+
+
+def _report_stalled(partitions: list[Partition]) -> None:
+    complain(
+        f"There is more in {', '.join(map(str, partitions))}, but it does not come: the broker "
+        "cannot read it, or brings it back from an archive. The broker's log says more. Waiting."
+    )
 
 
 def _copy(

@@ -19,6 +19,10 @@ _PAUSE_SECONDS = 0.1
 """How long to wait for a record before handing over none, so that the caller can breathe."""
 
 
+_STALL_SECONDS = 5.0
+"""How long nothing comes, although there is more, before somebody is told."""
+
+
 class OffsetGone(ClusterError):
     """Retention removed records that were about to be read."""
 
@@ -34,7 +38,8 @@ class Reader:
 
     Without `end` it follows: it never finishes by itself and outlives the cluster's restarts. With
     `end` it finishes once every partition got there, and gives up with ClusterSilent when the
-    cluster falls silent on the way. `on_outage` is told, once per outage, why nobody answers.
+    cluster falls silent on the way. `on_outage` is told, once per outage, why nobody answers;
+    `on_stall`, once until records come again, which partitions yield nothing before their ends.
     """
 
     def __init__(
@@ -44,19 +49,25 @@ class Reader:
         *,
         end: Mapping[Partition, int] | None = None,
         on_outage: Callable[[str], None] = lambda reason: None,
+        on_stall: Callable[[list[Partition]], None] = lambda partitions: None,
     ) -> None:
         from confluent_kafka import TopicPartition
 
         self._cluster = cluster
         self._end = end
         self._on_outage = on_outage
+        self._on_stall = on_stall
         self._outage_began: float | None = None
+        self._heard = time.monotonic()
+        self._stalled = False
+        # Those whose end was seen after their last record.
+        self._exhausted: set[Partition] = set()
         self._open = {each for each in start if end is None or start[each] < end[each]}
         self._consumer = cluster.consumer(
             {
                 "group.id": "headrace-reader",  # demanded by the client library, never joined
                 "enable.auto.commit": False,
-                "enable.partition.eof": end is not None,
+                "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "error_cb": self._note_failure,
             }
@@ -71,8 +82,11 @@ class Reader:
             messages = self._consumer.consume(_BATCH, _PAUSE_SECONDS)
             if messages:
                 self._outage_began = None
+                self._heard = time.monotonic()
+                self._stalled = False
             yield [each for each in messages if self._is_wanted(each)]
             self._mind_outage()
+            self._mind_stall()
 
     def __enter__(self) -> Self:
         return self
@@ -93,11 +107,14 @@ class Reader:
         if error is not None:
             if error.name() == "_PARTITION_EOF":
                 # Also where the last offsets belong to no record, as after a transaction.
-                self._open.discard(partition)
+                self._exhausted.add(partition)
+                if self._end is not None:
+                    self._open.discard(partition)
                 return False
             if error.name() == "_AUTO_OFFSET_RESET":
                 raise OffsetGone(partition)
             raise self._cluster.failure(error, f"read {partition}", topic=partition.topic)
+        self._exhausted.discard(partition)
         if self._end is None:
             return True
         offset, end = _known(message.offset()), self._end[partition]
@@ -116,6 +133,14 @@ class Reader:
             return
         if time.monotonic() - self._outage_began > CONNECT_SECONDS:
             raise ClusterSilent(self._cluster.bootstrap, self._reason())
+
+    def _mind_stall(self) -> None:
+        """Notice what the client library keeps to itself: a broker that cannot read its records."""
+        waiting = self._open - self._exhausted
+        quiet = time.monotonic() - self._heard > _STALL_SECONDS
+        if waiting and quiet and self._outage_began is None and not self._stalled:
+            self._stalled = True
+            self._on_stall(sorted(waiting))
 
     def _reason(self) -> str:
         # A broker that closes its connections properly gives the client library no reason.

@@ -37,6 +37,11 @@ def headrace(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["archive", *arguments])
 
 
+def restored(*arguments: str) -> Result:
+    """Restore without a question."""
+    return headrace("restore", "--yes", *arguments)
+
+
 def commit(bootstrap: str, group: str, offset: int, topic: str = TOPIC) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
@@ -88,7 +93,7 @@ def test_a_broker_killed_under_load_is_rebuilt_from_its_archive_alone(tmp_path: 
     shutil.rmtree(data)
 
     end = archived_end(location)
-    result = headrace("restore", "--from", str(location), "--data", str(rebuilt))
+    result = restored("--from", str(location), "--data", str(rebuilt))
     assert result.exit_code == 0, result.output
     assert "Restored 2 topics" in result.stdout
     assert "Group ahead was at offset 10000000" in result.stderr
@@ -136,7 +141,7 @@ def location(tmp_path: Path) -> Path:
 
 def test_records_can_be_brought_back_at_once(location: Path, tmp_path: Path) -> None:
     rebuilt = tmp_path / "rebuilt"
-    result = headrace("restore", "--from", str(location), "--data", str(rebuilt), "--download")
+    result = restored("--from", str(location), "--data", str(rebuilt), "--download")
     assert result.exit_code == 0, result.output
     assert local_segments(rebuilt)[0] == 0
     end = archived_end(location)
@@ -157,7 +162,7 @@ def test_what_was_aborted_stays_so_when_records_are_brought_back(tmp_path: Path)
         producer.abort_transaction()
         produce(broker.bootstrap, 0, 100)
         eventually(lambda: archived_end(location) > 50)
-    result = headrace("restore", "--from", str(location), "--data", str(rebuilt), "--download")
+    result = restored("--from", str(location), "--data", str(rebuilt), "--download")
     assert result.exit_code == 0, result.output
     with running(rebuilt, location, retention_check_ms=60_000) as broker:
         ((_, value),) = consume(broker.bootstrap, 1)
@@ -165,7 +170,7 @@ def test_what_was_aborted_stays_so_when_records_are_brought_back(tmp_path: Path)
 
 
 def test_the_broker_that_was_replaced_writes_no_more(location: Path, tmp_path: Path) -> None:
-    headrace("restore", "--from", str(location), "--data", str(tmp_path / "rebuilt"))
+    restored("--from", str(location), "--data", str(tmp_path / "rebuilt"))
     before = objects(location)
     with running(tmp_path / "data", location) as broker:
         produce(broker.bootstrap, 300, 300)
@@ -179,7 +184,7 @@ def test_a_restoration_that_broke_off_is_begun_again(location: Path, tmp_path: P
     rebuilt.mkdir()
     (rebuilt / ".restoring").touch()
     (rebuilt / "half").mkdir()
-    result = headrace("restore", "--from", str(location), "--data", str(rebuilt))
+    result = restored("--from", str(location), "--data", str(rebuilt))
     assert result.exit_code == 0, result.output
     assert not (rebuilt / "half").exists()
 
@@ -193,7 +198,7 @@ def test_what_is_no_archive_is_refused(command: str, tmp_path: Path) -> None:
 
 
 def test_a_directory_with_something_in_it_is_left_alone(location: Path, tmp_path: Path) -> None:
-    result = headrace("restore", "--from", str(location), "--data", str(tmp_path / "data"))
+    result = restored("--from", str(location), "--data", str(tmp_path / "data"))
     assert result.exit_code == 1
     assert "nothing in it is overwritten" in result.stderr
 
@@ -213,8 +218,9 @@ def test_damage_is_found(location: Path) -> None:
     (missing.parent / "stray.log").write_bytes(b"left behind")
     result = headrace("verify", "--from", str(location))
     assert result.exit_code == 1
-    assert damaged.name in result.stderr
-    assert missing.name in result.stderr
+    for each in (damaged, missing):
+        (line,) = [line for line in result.stderr.splitlines() if each.name in line]
+        assert line.count(each.name) == line.count(f"{TOPIC}-0: ") == 1
     assert "stray.log" in result.stderr
     assert "2 damaged" in result.stdout
 
@@ -230,5 +236,29 @@ def test_a_topic_that_was_deleted_does_not_come_back(location: Path, tmp_path: P
     with running(tmp_path / "data", location) as broker:
         delete(broker.bootstrap)
         eventually(lambda: not objects(location))
-    result = headrace("restore", "--from", str(location), "--data", str(tmp_path / "rebuilt"))
+    result = restored("--from", str(location), "--data", str(tmp_path / "rebuilt"))
     assert "Restored 0 topics" in result.stdout
+
+
+def test_an_archive_is_not_taken_from_its_broker_without_a_word(
+    location: Path, tmp_path: Path
+) -> None:
+    rebuilt = tmp_path / "rebuilt"
+    result = headrace("restore", "--from", str(location), "--data", str(rebuilt))
+    assert result.exit_code == 2
+    assert "say --yes" in result.stderr
+    assert not rebuilt.exists()
+    result = restored("--from", str(location), "--data", str(rebuilt))
+    assert "used this archive before can no longer archive there" in result.stderr
+
+
+def test_restoring_names_what_the_archive_has_lost(location: Path, tmp_path: Path) -> None:
+    missing, shortened = objects(location)[:2]
+    missing.unlink()
+    shortened.write_bytes(b"short")
+    result = restored("--from", str(location), "--data", str(tmp_path / "rebuilt"))
+    assert result.exit_code == 0, result.output
+    lost = [line for line in result.stderr.splitlines() if "are lost" in line]
+    assert [line.count(f"{TOPIC}-0: ") for line in lost] == [1, 1]
+    assert f"{missing.name} is missing: offsets 0 to " in lost[0]
+    assert f"{shortened.name} has 5 bytes, not " in lost[1]

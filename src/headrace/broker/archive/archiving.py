@@ -53,6 +53,8 @@ class Archiving:
         self.uploaded_bytes = 0
         self.uploaded_segments = 0
         self.failures = 0
+        self.failure: str | None = None
+        """Why the last round came to nothing; None if it did not."""
         self.rounds = 0
 
     def start(self) -> None:
@@ -127,16 +129,21 @@ class Archiving:
             try:
                 more = await self.round()
                 self._pause = 0.0
+                self.failure = None
             except (LogError, OSError) as error:
-                self.failures += 1
+                self._note_failure(error)
                 self._pause = min(max(2 * self._pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
                 log.error("archiving is tried again in %g s: %s", self._pause, error)
-            except Exception:
-                self.failures += 1
+            except Exception as error:
+                self._note_failure(error)
                 self._pause = LONGEST_PAUSE_SECONDS
                 log.exception("archiving failed; it is tried again in %g s", self._pause)
             if not more:
                 await asyncio.sleep(self._core.settings.archive_interval_ms / 1000 + self._pause)
+
+    def _note_failure(self, error: Exception) -> None:
+        self.failures += 1
+        self.failure = str(error) or repr(error)
 
     async def _delete(self, topic_ids: Sequence[str]) -> None:
         for topic_id in topic_ids:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from headrace.log.archive.journals import JournalArchive
-from headrace.log.archive.manifest import MANIFEST_FORMAT, PARTITIONS, Manifest
+from headrace.log.archive.manifest import MANIFEST_FORMAT, PARTITIONS, ArchivedPartition, Manifest
 from headrace.log.archive.owner import Identity, read_identity
 from headrace.log.archive.store import ArchiveStore, StoredObject
 from headrace.log.archive.twins import TwinObject
@@ -28,8 +28,10 @@ class Finding(NamedTuple):
     """An object that is not as it should be."""
 
     trouble: Trouble
-    key: str
+    partition: ArchivedPartition | None
+    """Whose records it has; None if nothing refers to it."""
     detail: str
+    """What is wrong with which object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +83,33 @@ def examine(
             key = partition.key(segment)
             known.add(key)
             if segment.base_offset < end_offset:
-                detail = f"begins at offset {segment.base_offset}, before {end_offset}"
-                yield Finding(Trouble.DAMAGED, key, detail)
+                detail = f"{key} begins at offset {segment.base_offset}, before {end_offset}"
+                yield Finding(Trouble.DAMAGED, partition, detail)
             end_offset = segment.end_offset
             try:
                 verify(store, key, segment)
             except ArchiveDamaged as error:
-                yield Finding(Trouble.DAMAGED, key, str(error))
+                yield Finding(Trouble.DAMAGED, partition, str(error))
             progress(segment.size)
     for found in surveyed.objects:
         if found.key not in known:
-            yield Finding(Trouble.GARBAGE, found.key, f"{found.size} bytes that nothing refers to")
+            detail = f"{found.key}: {found.size} bytes that nothing refers to"
+            yield Finding(Trouble.GARBAGE, None, detail)
+
+
+def find_lost(surveyed: Survey) -> Iterator[Finding]:
+    """The objects that are missing or have another size, without reading any of them."""
+    sizes = {found.key: found.size for found in surveyed.objects}
+    for manifest in surveyed.manifests:
+        for segment in manifest.live_segments:
+            key = manifest.partition.key(segment)
+            if sizes.get(key) != segment.size:
+                state = (
+                    f"has {sizes[key]} bytes, not {segment.size}" if key in sizes else "is missing"
+                )
+                last_offset = segment.end_offset - 1
+                detail = f"{key} {state}: offsets {segment.base_offset} to {last_offset} are lost"
+                yield Finding(Trouble.DAMAGED, manifest.partition, detail)
 
 
 def _partition_paths(objects: list[StoredObject]) -> list[str]:

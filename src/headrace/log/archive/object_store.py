@@ -25,7 +25,8 @@ class ObjectStore:
             from obstore.store import from_url
         except ImportError as error:
             raise ArchiveRefused(
-                f"an archive at {url} needs a package: pip install 'headrace[archive]'"
+                f"an archive at {url} needs the package obstore: pip install '.[archive]' in "
+                "Headrace's directory, or pip install obstore"
             ) from error
         self._url = url
         self._obstore: Any = obstore

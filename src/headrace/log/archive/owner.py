@@ -58,10 +58,18 @@ def take_possession(store: ArchiveStore, cluster_id: str, data: Path, disk: Disk
         _write_note(data, disk, owner, begun=False)
         _write_identity(store, Identity(cluster_id, owner))
         _write_note(data, disk, owner, begun=True)
+    elif found.owner != note.get("owner") and note.get("begun"):
+        # Another location would cut this broker off from what it has archived.
+        raise ArchiveRefused(
+            f"the archive at {store} was this broker's and now belongs to another data directory, "
+            "into which it was restored; nothing more is archived from here. If that one took "
+            "over, stop this broker; otherwise stop that one, and take the archive back with "
+            "headrace archive restore into a new directory. Leave the archive's location as it is"
+        )
     elif found.owner != note.get("owner"):
         raise ArchiveRefused(
-            f"the archive at {store} belongs to another data directory, or was restored into one; "
-            "give this broker an archive location of its own"
+            f"the archive at {store} belongs to another data directory; give this broker, which "
+            "has archived nothing yet, an archive location of its own"
         )
     elif not note.get("begun"):
         _write_note(data, disk, found.owner, begun=True)
