@@ -47,7 +47,9 @@ def test_a_read_is_whole_batches_within_its_limit(log: PartitionLog) -> None:
             found = log.read(offset, max_bytes)
             assert 0 < found.length <= max_bytes
             first = offset - offset % 3
-            assert offsets(found) == list(range(first, first + found.length // SIZE * 3, 3))
+            end = first + found.length // SIZE * 3
+            assert offsets(found) == list(range(first, end, 3))
+            assert end <= found.end_offset <= end + LogSettings().index_interval_bytes // SIZE * 3
 
 
 def test_the_first_batch_is_returned_even_if_it_is_too_large(log: PartitionLog) -> None:

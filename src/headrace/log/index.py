@@ -77,6 +77,11 @@ class SparseIndex:
         index = bisect_right(self.positions, position) - 1
         return self.positions[index] if index >= 0 else 0
 
+    def offset_from(self, position: int) -> int | None:
+        """The offset of the first entry at a position or behind it; None if there is none."""
+        index = bisect_left(self.positions, position)
+        return self.base_offset + self.offsets[index] if index < len(self) else None
+
     def max_timestamp_before(self, place: Place) -> int:
         """The largest timestamp of the batches before an entry."""
         index = bisect_left(self.positions, place.position)
@@ -177,3 +182,7 @@ class RecentBatches:
     def boundary_below(self, position: int) -> int:
         """The position of the last batch that is not beyond a position which is reached."""
         return self.positions[bisect_right(self.positions, position) - 1]
+
+    def offset_from(self, position: int) -> int:
+        """The offset of the batch at a position which is reached, and at which one begins."""
+        return self.offsets[bisect_left(self.positions, position)]

@@ -263,7 +263,7 @@ class Segment:
         end = min(end, stop)
         if end <= start:
             end = self._walk_to_end(handle, start, stop, limit, max_bytes, at_least_one)
-        return LogSlice(handle, start, end - start)
+        return LogSlice(handle, start, end - start, min(limit, self._offset_from(end, index)))
 
     def _locate(self, offset: int, handle: FileHandle, index: SparseIndex) -> int:
         """The position of the batch that holds an offset."""
@@ -273,6 +273,16 @@ class Segment:
                 if header.next_offset > offset:
                     return position
         return place.position
+
+    def _offset_from(self, position: int, index: SparseIndex) -> int:
+        """The first offset that is known of a batch at a position or behind it."""
+        if position >= self.size:
+            return self.end_offset
+        recent = self._recent
+        if recent is not None and recent.reaches_position(position):
+            return recent.offset_from(position)
+        offset = index.offset_from(position)
+        return self.end_offset if offset is None else offset
 
     def _before_damage(self, offset: int) -> int:
         """Where a reader that begins at an offset must stop; it must not begin in the damage."""

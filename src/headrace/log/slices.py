@@ -12,15 +12,19 @@ class LogSlice:
     any thread.
     """
 
-    __slots__ = ("handle", "length", "position")
+    __slots__ = ("end_offset", "handle", "length", "position")
 
-    def __init__(self, handle: FileHandle | None, position: int, length: int) -> None:
+    def __init__(
+        self, handle: FileHandle | None, position: int, length: int, end_offset: int = 0
+    ) -> None:
         self.handle: Final = handle
         """The file; None for an empty slice."""
         self.position: Final = position
         """Where the first batch begins in the file."""
         self.length: Final = length
         """Bytes of all batches together; zero if there was nothing to read."""
+        self.end_offset: Final = end_offset
+        """All batches lie before this offset, and hardly any others do."""
 
     def __len__(self) -> int:
         """Bytes of all batches together."""

@@ -185,7 +185,9 @@ def _read(
     else:
         aborted = None
         if committed:
-            aborted = [each[:2] for each in partition.aborted_transactions(offset, stable)]
+            aborted = [
+                each[:2] for each in partition.aborted_transactions(offset, found.end_offset)
+            ]
         return PartitionReply(
             *(part.partition, code, log.high_watermark, stable),
             *(partition.start_offset, found, aborted),
