@@ -144,6 +144,8 @@ class Cleaner:
         segments = {segment.base_offset: segment for segment in cleanable.segments}
         started = time.monotonic()
         finished = False
+        name = f"{partition.topic}-{partition.index}"
+        log.info("compacting %s from offset %d on", name, cleanable.first_dirty)
         try:
             async for report in self._process.run(job):
                 if isinstance(report, RewrittenFiles):

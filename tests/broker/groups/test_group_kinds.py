@@ -1,5 +1,6 @@
 """Groups of two kinds under one roof: who may join what, and what survives a change of kind."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -32,13 +33,15 @@ def commit(
 
 
 async def test_an_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets(
-    simulation: Simulation,
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
 ):
+    caplog.set_level(logging.INFO, "headrace.broker")
     (member,) = await simulation.stable(1)
     commit(simulation, member.member_id, member.generation)
     consumer = SimulatedConsumer(simulation, "orders")
     with refused(ErrorCode.group_id_not_found):
         consumer.send()
+    assert f"in group {GROUP!r}: it has classic members" in caplog.text
     simulation.groups.leave(GROUP, [Departure(member.member_id)])
     consumer.beat()
     assert kind(simulation) is GroupKind.CONSUMER

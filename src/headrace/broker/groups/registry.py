@@ -123,6 +123,12 @@ class GroupRegistry:
             return group
         if group is not None:
             if not group.is_empty:
+                # Clients show the code alone, which says something else.
+                log.info(
+                    "refused a member with group.protocol=consumer in group %r: it has classic "
+                    "members",
+                    group_id,
+                )
                 raise GroupError(
                     ErrorCode.group_id_not_found,
                     f"group {group_id!r} has members that use group.protocol=classic; stop them "
