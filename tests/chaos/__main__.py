@@ -22,12 +22,15 @@ from tests.chaos.targets import apache_kafka_target, headrace_target
 SHOWN = 20
 """How many anomalies are printed; all are in the history."""
 
+SHORTEST_SECONDS = 5.0
+"""The shortest round in which clients get anything done between two faults."""
+
 Arguments = argparse.Namespace
 
 
 def main() -> int:
     """Run, judge, and say what was found; 1 if a promise was broken."""
-    arguments = _arguments()
+    arguments = parse_arguments()
     if arguments.judge:
         return _report(check(read_history(arguments.judge)), read_history(arguments.judge))
     deadline = time.monotonic() + arguments.seconds
@@ -35,7 +38,7 @@ def main() -> int:
     # Every round has a fresh data directory and a seed of its own, which repeats it alone.
     while rounds == 0 or time.monotonic() < deadline:
         seed = arguments.seed if rounds == 0 else f"{arguments.seed}.{rounds}"
-        seconds = min(arguments.round, max(deadline - time.monotonic(), 5))
+        seconds = min(arguments.round, max(deadline - time.monotonic(), SHORTEST_SECONDS))
         rounds += 1
         history = _round(arguments, seed, seconds)
         anomalies = check(history)
@@ -51,7 +54,7 @@ def main() -> int:
 
 
 def _round(arguments: Arguments, seed: str, seconds: float) -> Sequence[Event]:
-    faults = tuple(arguments.faults.split(",")) if arguments.faults else None
+    faults: tuple[str, ...] = arguments.faults
     with contextlib.ExitStack() as resources:
         if arguments.apache_kafka:
             target = resources.enter_context(apache_kafka_target())
@@ -98,7 +101,7 @@ def _command(arguments: Arguments, seed: str, seconds: float) -> str:
     words = ["python -m tests.chaos", f"--seed {seed}", f"--seconds {seconds:.0f}"]
     words += [f"--flush {arguments.flush}", f"--partitions {arguments.partitions}"]
     if arguments.faults:
-        words.append(f"--faults {arguments.faults}")
+        words.append(f"--faults {','.join(arguments.faults)}")
     if arguments.bug:
         words.append(f"--bug {arguments.bug}")
     if arguments.no_transactions:
@@ -108,22 +111,45 @@ def _command(arguments: Arguments, seed: str, seconds: float) -> str:
     return " ".join(words)
 
 
-def _arguments() -> Arguments:
+def parse_arguments(words: Sequence[str] | None = None) -> Arguments:
+    """What a command line asks for; a usage error if that cannot be."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60, help="how long to go on")
-    parser.add_argument("--round", type=float, default=60, help="the longest of a single round")
+    parser.add_argument("--seconds", type=_seconds, default=60, help="how long to go on")
+    parser.add_argument("--round", type=_seconds, default=60, help="the longest of a single round")
     parser.add_argument("--seed", default="", help="decides everything; made up if not given")
     parser.add_argument("--flush", default="ack", choices=("ack", "interval", "os"))
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--faults", default="", help=f"some of {','.join(EVERYTHING)}")
+    parser.add_argument(
+        "--faults", type=_faults, default=(), help=f"some of {','.join(EVERYTHING)}"
+    )
     parser.add_argument("--no-transactions", action="store_true", help="idempotent producers only")
     parser.add_argument("--apache-kafka", action="store_true", help="run against Apache Kafka")
     parser.add_argument("--bug", choices=sorted(BUGS), help="put a bug in on purpose")
     parser.add_argument("--histories", type=Path, default=Path("chaos-histories"))
     parser.add_argument("--judge", type=Path, metavar="FILE", help="check an old history again")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
+    from_inside = set(arguments.faults) - set(FROM_OUTSIDE)
+    if arguments.apache_kafka and from_inside:
+        parser.error(f"Apache Kafka can only be given {','.join(FROM_OUTSIDE)}")
     arguments.seed = arguments.seed or secrets.token_hex(4)
     return arguments
+
+
+def _faults(written: str) -> tuple[str, ...]:
+    faults = tuple(filter(None, written.split(",")))
+    if unknown := [fault for fault in faults if fault not in EVERYTHING]:
+        known = ", ".join(EVERYTHING)
+        raise argparse.ArgumentTypeError(f"there is no fault {unknown[0]}; there are {known}")
+    return faults
+
+
+def _seconds(written: str) -> float:
+    seconds = float(written)
+    if not seconds >= SHORTEST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{written} is too short; say {SHORTEST_SECONDS:g} or more"
+        )
+    return seconds
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ def test_the_receipt_is_printed_for_programs_with_keys_if_asked(excise: Headrace
         (("--key", "xyz", "--key-encoding", "hex", "--yes"), "a key is not hex"),
         (("--key", "?", "--key-encoding", "base64", "--yes"), "a key is not base64"),
         (("--header", "no-value", "--yes"), "is not NAME=VALUE"),
+        (("--keys-file", "-", "--yes"), "there are no keys in stdin"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_refused(
@@ -98,6 +99,47 @@ def test_a_command_line_that_makes_no_sense_is_refused(
     refused = excise(*arguments)
     assert refused.exit_code == 2
     assert complaint in refused.stderr
+
+
+def test_an_empty_file_of_keys_is_named(excise: Headrace, tmp_path: Path):
+    (tmp_path / "keys").write_text("\n\n")
+    refused = excise("--keys-file", "keys", "--key", "another", "--yes")
+    assert refused.exit_code == 2
+    assert "there are no keys in keys" in refused.stderr
+
+
+def test_a_receipt_never_replaces_a_file_and_nothing_is_erased(
+    excise: Headrace, broker: Broker, tmp_path: Path
+):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    before = read(broker.bootstrap)
+    refused = excise("--key", customer(6).decode(), "--yes", "--receipt", str(precious))
+    assert refused.exit_code == 2
+    assert "exists already" in refused.stderr
+    assert precious.read_text() == "mine"
+    assert read(broker.bootstrap) == before
+
+
+def test_no_receipt_is_left_where_nothing_was_done(excise: Headrace, tmp_path: Path):
+    receipt = tmp_path / "receipt.json"
+    refused = excise("--key", "a", "--partition", "7", "--yes", "--receipt", str(receipt))
+    assert refused.exit_code == 1
+    assert not receipt.exists()
+
+
+def test_records_that_only_look_alike_are_said_to_stay(
+    headrace: Headrace, broker: Broker, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HEADRACE_KAFKA_BOOTSTRAP", broker.bootstrap)
+    for key in ("customer-11", "customer-110", "customer-119"):
+        assert headrace("produce", "alike", "value", "--key", key).exit_code == 0
+    done = headrace("excise", "alike", "--key", "customer-11", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "nothing is left" in done.stdout
+    assert "Other records of the topic, which stay, hold the same bytes" in done.stderr
+    assert "alike-0/" in done.stderr
+    assert "other places" not in done.stderr
 
 
 def test_what_the_broker_refuses_is_one_line(excise: Headrace, headrace: Headrace):

@@ -86,6 +86,7 @@ def test_records_that_were_written_later_are_counted_apart(root: Path):
     report = check(root)
     assert report.passed
     assert report.later == 1
+    assert (report.alike, report.elsewhere) == ([], [])
 
 
 def test_other_topics_may_have_the_same_keys_and_bytes(root: Path):
@@ -103,7 +104,16 @@ def test_another_record_with_the_same_value_is_not_a_failure(root: Path):
     (root / "people-0" / f"{0:020d}.log").write_bytes(batch(b"twin", SECRET))
     report = check(root)
     assert report.passed
-    assert report.elsewhere == [Sighting(f"people-0/{0:020d}.log", 0, 1)]
+    assert report.alike == [Sighting(f"people-0/{0:020d}.log", 0, 1)]
+    assert report.elsewhere == []
+
+
+def test_a_key_that_begins_like_a_removed_one_is_told_apart(root: Path):
+    (root / "people-0" / f"{0:020d}.log").write_bytes(batch(KEY + b"7", b"somebody else"))
+    report = check(root)
+    assert report.passed
+    assert report.alike == [Sighting(f"people-0/{0:020d}.log", 0, 1)]
+    assert report.elsewhere == []
 
 
 def test_what_cannot_be_read_is_not_said_to_be_clean(root: Path):

@@ -76,8 +76,7 @@ def excise(
     if not keys and not headers:
         raise typer.BadParameter("say what is to go: --key, --keys-file or --header.")
     if receipt is not None and not dry_run:
-        # If it cannot be written, better to know before than after.
-        receipt.touch()
+        _require_writable(receipt)
     if not dry_run and not yes:
         _ask(topic, len(set(keys)), len(headers))
     cluster = cluster_of(context, bootstrap)
@@ -96,7 +95,8 @@ def excise(
     path = None
     if not dry_run:
         path = receipt or Path(f"excision-{job}.json")
-        path.write_text(json.dumps(found, indent=2) + "\n")
+        with path.open("x") as file:
+            file.write(json.dumps(found, indent=2) + "\n")
     if as_json:
         print_json(found)
     else:
@@ -104,6 +104,20 @@ def excise(
     if found["check"] is not None and not found["check"]["passed"]:
         complain("something is left of the records; the receipt says where. Run this again.")
         raise typer.Exit(FAILED)
+
+
+def _require_writable(receipt: Path) -> None:
+    """A receipt that cannot be saved is better known before anything is erased than after."""
+    try:
+        receipt.open("x").close()
+    except FileExistsError:
+        raise typer.BadParameter(
+            f"{receipt} exists already and is left as it is, and so is the topic; name another "
+            "file.",
+            param_hint="--receipt",
+        ) from None
+    # Without a receipt nothing is left behind, so that the same command can be run again.
+    receipt.unlink()
 
 
 def _ask(topic: str, keys: int, headers: int) -> None:

@@ -31,14 +31,18 @@ def key_from(text: str, encoding: KeyEncoding, option: str) -> bytes:
 
 
 def keys_in(path: Path, encoding: KeyEncoding) -> list[bytes]:
-    """The keys in a file, one per line; empty lines do not count."""
+    """The keys in a file, one per line; empty lines do not count, but one key there must be."""
     data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     lines = (line.removesuffix(b"\r") for line in data.split(b"\n"))
-    return [
+    keys = [
         key_from(line.decode(errors="surrogateescape"), encoding, "--keys-file")
         for line in lines
         if line
     ]
+    if not keys:
+        where = "stdin" if str(path) == "-" else path
+        raise typer.BadParameter(f"there are no keys in {where}.", param_hint="--keys-file")
+    return keys
 
 
 def header_from(text: str) -> tuple[str, bytes]:

@@ -85,8 +85,19 @@ def _remark_on(receipt: dict[str, Any], check: dict[str, Any]) -> None:
             f"{receipt['readers_of_old_files']} readers have not finished with the old files yet; "
             "these go with them."
         )
-    elsewhere = check["elsewhere"]
-    if elsewhere:
-        names = ", ".join(each["file"] for each in elsewhere[:_SHOWN_FILES])
-        more = f" and {len(elsewhere) - _SHOWN_FILES} more" if len(elsewhere) > _SHOWN_FILES else ""
-        remark(f"The same keys or bytes are also in other places, left alone: {names}{more}.")
+    if check["alike"]:
+        remark(
+            "Other records of the topic, which stay, hold the same bytes (a longer key or value "
+            f"with an erased one in it, or an equal value): {_names(check['alike'])}."
+        )
+    if check["elsewhere"]:
+        remark(
+            "The same keys or bytes are also in other places, left alone: "
+            f"{_names(check['elsewhere'])}."
+        )
+
+
+def _names(sightings: list[dict[str, Any]]) -> str:
+    names = ", ".join(each["file"] for each in sightings[:_SHOWN_FILES])
+    more = len(sightings) - _SHOWN_FILES
+    return f"{names} and {more} more" if more > 0 else names

@@ -25,6 +25,7 @@ from headrace.kafka.errors import (
     UnknownTopicConfig,
 )
 from headrace.kafka.excision import (
+    ExcisionLost,
     ExcisionProgress,
     ExcisionRefused,
     follow_excision,
@@ -87,6 +88,7 @@ __all__ = [
     "ConfigValue",
     "Delivery",
     "Earliest",
+    "ExcisionLost",
     "ExcisionProgress",
     "ExcisionRefused",
     "GroupActive",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.kafka.cluster import Cluster
-from headrace.kafka.errors import ClusterError, UnknownTopic
-from headrace.kafka.private import OperationRefused, ask
+from headrace.kafka.errors import ClusterError, ClusterUnreachable, UnknownTopic
+from headrace.kafka.private import NotHeadrace, OperationRefused, ask
 
 POLL_SECONDS: Final = 1.0
 """How long a question about a job waits for news."""
@@ -15,6 +15,16 @@ POLL_SECONDS: Final = 1.0
 
 class ExcisionRefused(ClusterError):
     """The broker does not erase the records, or could not finish; it says why."""
+
+
+class ExcisionLost(ClusterError):
+    """The broker stopped answering in the middle of a job."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(
+            f"The broker at {bootstrap} has gone in the middle of the excision. No segment is half "
+            "done: start the broker and run the same command again, which does the rest."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ def start_excision(
 def follow_excision(cluster: Cluster, job: str) -> Iterator[ExcisionProgress]:
     """Yield how far a job has come whenever there is news; the last one has the receipt.
 
-    Raises `ExcisionRefused` if it ends without one.
+    Raises `ExcisionRefused` if it ends without one, and `ExcisionLost` if the broker goes away.
     """
     parameters = {"job": job, "wait_ms": round(1000 * POLL_SECONDS)}
     while True:
@@ -76,6 +86,9 @@ def follow_excision(cluster: Cluster, job: str) -> Iterator[ExcisionProgress]:
             status = ask(cluster, "excision.poll", parameters, seconds=cluster.timeout)
         except OperationRefused as refusal:
             raise ExcisionRefused(f"{refusal}.") from refusal
+        except (ClusterUnreachable, NotHeadrace) as error:
+            # It was a Headrace broker, and answered, when the job began.
+            raise ExcisionLost(cluster.bootstrap) from error
         if status["state"] == "refused":
             raise ExcisionRefused(f"The excision has ended early: {status['reason']}.")
         yield ExcisionProgress(status["phase"], status["done"], status["total"], status["receipt"])

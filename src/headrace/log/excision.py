@@ -141,6 +141,10 @@ class CheckReport(NamedTuple):
     elsewhere: Sequence[Sighting]
     """Other files with the same keys or the same bytes; they belong to somebody else."""
 
+    alike: Sequence[Sighting]
+    """Segments of the topic whose records are all to stay, and hold the same bytes: in a longer
+    key that begins like a removed one, for instance, or in an equal value."""
+
     @property
     def passed(self) -> bool:
         """Whether nothing is left."""
@@ -149,7 +153,7 @@ class CheckReport(NamedTuple):
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> Self:
         """Undo what JSON does to it."""
-        files, size, strings, left, unreadable, later, elsewhere = value
+        files, size, strings, left, unreadable, later, elsewhere, alike = value
         return cls(
             files,
             size,
@@ -158,4 +162,5 @@ class CheckReport(NamedTuple):
             unreadable,
             later,
             [Sighting(*each) for each in elsewhere],
+            [Sighting(*each) for each in alike],
         )

@@ -83,6 +83,7 @@ class DirectoryCheck:
         self._left: list[Sighting] = []
         self._unreadable: list[str] = []
         self._elsewhere: list[Sighting] = []
+        self._alike: list[Sighting] = []
 
     def run(self) -> CheckReport:
         """Look at everything."""
@@ -98,6 +99,7 @@ class DirectoryCheck:
             self._unreadable,
             self._later,
             self._elsewhere,
+            self._alike,
         )
 
     def _look_at(self, path: Path) -> None:
@@ -118,12 +120,18 @@ class DirectoryCheck:
             except ExcisionRefused:
                 if until is not None:
                     self._unreadable.append(name)
+                    occurrences = 0  # it has failed already, and nobody can tell whose they are
         self._later += late
         self._progress(size)
-        if until is not None and (early or (occurrences and not is_log)):
-            self._left.append(Sighting(name, early, occurrences))
-        elif early or occurrences:
-            self._elsewhere.append(Sighting(name, early + late, occurrences))
+        sighting = Sighting(name, early, occurrences)
+        if until is None:
+            if early or occurrences:
+                self._elsewhere.append(sighting)
+        elif early or (occurrences and not is_log):
+            self._left.append(sighting)
+        elif occurrences and not late:
+            # Every record was decoded, and none is one of those that are to go.
+            self._alike.append(sighting)
 
     def _count_records(
         self, handle: FileHandle, segment: SegmentFile, until: int | None

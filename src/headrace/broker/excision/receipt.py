@@ -165,6 +165,7 @@ def _check(check: CheckReport) -> dict[str, Any]:
         "unreadable": list(check.unreadable),
         "later": check.later,
         "elsewhere": [each._asdict() for each in check.elsewhere],
+        "alike": [each._asdict() for each in check.alike],
     }
 
 
