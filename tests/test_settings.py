@@ -289,6 +289,10 @@ class TestAlertRules:
             ('webhook = "ftp://a"', "number 2 has webhook, which must be an address such as"),
             ("max_records = 1\ncommand = []", "number 2: command names no program"),
             ("max_records = 1\ncommand = 7", "number 2 has command, which must be a list"),
+            (
+                'max_records = 1\ncommand = "notify me"',
+                'number 2 has command, which must be a list; write ["notify", "me"].',
+            ),
         ],
     )
     def test_a_rule_is_told_what_would_be_right(self, rule: str, message: str):

@@ -188,6 +188,15 @@ def test_a_person_is_asked_and_ctrl_c_does_not_stop_the_broker(broker: Broker, a
         time.sleep(0.05)
 
 
+def test_ctrl_c_at_the_question_erases_nothing(broker: Broker):
+    cluster = Cluster("headrace", broker.bootstrap)
+    with terminal("excise", TOPIC, "-k", "nobody", cluster=cluster) as screen:
+        screen.wait_for("[y/N]:")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.finish() == 130
+    assert "Aborted" not in screen.shown
+
+
 def test_something_left_is_a_failure(excise: Headrace, broker: Broker):
     stray = broker.data / f"{TOPIC}-0" / "stray"
     stray.write_bytes(b"...customer-1...")

@@ -68,7 +68,7 @@ def test_groups_are_listed_with_their_state(on_cluster: Headrace, idle: str):
     listed = json.loads(on_cluster("groups", "list", "--json").stdout)
     assert {"group": idle, "state": "empty", "protocol": "classic"} in listed
     table = [line.split() for line in on_cluster("groups", "list").stdout.splitlines()]
-    assert table[0] == ["GROUP", "STATE", "PROTOCOL"]
+    assert table[0] == ["GROUP", "STATE", "KIND"]
     assert [idle, "empty", "classic"] in table
 
 
@@ -209,3 +209,23 @@ def test_a_topic_that_is_not_there_cannot_be_moved_in(
     result = on_cluster("groups", "reset", idle, "--to", "earliest", "-t", fresh_name)
     assert result.exit_code == 1
     assert f"There is no topic {fresh_name}." in result.stderr
+
+
+def test_a_group_is_deleted_with_its_offsets(on_cluster: Headrace, idle: str):
+    asked = on_cluster("groups", "delete", idle)
+    assert asked.exit_code == 2
+    assert f"say --yes to delete {idle} and all offsets" in asked.stderr
+    deleted = on_cluster("groups", "delete", idle, "--yes")
+    assert (deleted.exit_code, deleted.stderr) == (0, f"Deleted {idle}.\n")
+    again = on_cluster("groups", "delete", idle, "-y")
+    assert again.exit_code == 1
+    assert f"There is no consumer group {idle}." in again.stderr
+
+
+def test_a_group_with_members_is_not_deleted(
+    on_cluster: Headrace, cluster: Cluster, topic: str, group: str
+):
+    with member(cluster, topic, group):
+        refused = on_cluster("groups", "delete", group, "--yes")
+    assert refused.exit_code == 1
+    assert f"The group {group} has running members and cannot be deleted." in refused.stderr

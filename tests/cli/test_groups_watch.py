@@ -178,9 +178,7 @@ def test_alarms_reach_a_webhook_and_a_command(
     tmp_path: Path,
 ):
     address, received = hook
-    code = (
-        "import sys, pathlib; pathlib.Path(sys.argv[1]).open('a').write(sys.stdin.read() + '\\n')"
-    )
+    code = "import sys, pathlib; pathlib.Path(sys.argv[1]).open('a').write(sys.stdin.read())"
     Path("headrace.toml").write_text(
         f"""
         [[lag.alerts]]

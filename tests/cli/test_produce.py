@@ -107,6 +107,20 @@ def test_a_record_that_the_broker_refuses_is_reported(
     assert f"Produced 0 records to {topic}, 1 failed." in result.stderr
 
 
+def test_a_compacted_topic_wants_keys(on_cluster: Headrace, new_topic: TopicFactory):
+    topic = new_topic(1, {"cleanup.policy": "compact"})
+    result = on_cluster("produce", topic, "nokey")
+    assert result.exit_code == 1
+    assert f"record 1: the broker refuses it; {topic} is compacted" in result.stderr
+    assert "every record needs a key" in result.stderr
+
+
+def test_a_name_that_no_topic_can_have_is_explained(on_cluster: Headrace):
+    result = on_cluster("produce", "bad topic!", "x")
+    assert result.exit_code == 1
+    assert 'record 1: "bad topic!" cannot be the name of a topic' in result.stderr
+
+
 def test_only_the_first_failures_are_told_one_by_one(on_cluster: Headrace, topic: str):
     result = on_cluster("produce", topic, "--json", stdin="nonsense\n" * 30)
     assert result.exit_code == 1

@@ -37,6 +37,7 @@ def test_an_alarm_says_what_it_is_about():
     (alert,) = Course(AlertRule(max_records=100, max_time_ms=9000)).goes(101, 1234)
     assert alert.as_json() == {
         "state": "firing",
+        "rule": 1,
         "group": "billing",
         "topic": "orders",
         "records": 101,
@@ -46,7 +47,7 @@ def test_an_alarm_says_what_it_is_about():
         "at_ms": START,
         "since_ms": START,
     }
-    assert str(alert) == "firing: group billing is 101 records, 1.234 s behind in orders"
+    assert str(alert) == "firing: group billing is 101 records, 1.2 s behind in orders (rule 1)"
 
 
 def test_wavering_around_the_threshold_raises_one_alarm():

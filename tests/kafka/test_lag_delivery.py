@@ -83,7 +83,9 @@ def test_a_command_gets_the_alarm_on_its_stdin(tmp_path: Path):
     delivery = Delivery()
     delivery.send([alert(rule)])
     delivery.close()
-    assert json.loads((tmp_path / "got").read_text())["topic"] == "orders"
+    got = (tmp_path / "got").read_text()
+    assert json.loads(got)["topic"] == "orders"
+    assert got.endswith("}\n")
 
 
 def test_a_receiver_that_recovers_gets_the_alarm_after_all(hook: Hook):

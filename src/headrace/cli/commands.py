@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "produce": "Write records to a topic, one per argument or line.",
     "tail": "Show the records of a topic and follow it until Ctrl-C.",
     "topics": "List, create, describe, delete and configure topics.",
-    "groups": "List, describe, watch, reset and copy consumer groups.",
+    "groups": "List, describe, watch, reset, copy and delete consumer groups.",
     "excise": "Erase records from a topic's history, for good.",
     "archive": "Look at an archive, check it, and rebuild a broker from it.",
 }

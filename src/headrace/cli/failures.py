@@ -35,6 +35,12 @@ class FailingGroup(TyperGroup):
             raise typer.Exit(0) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+        except typer.Abort as abort:
+            # A question that was interrupted, where one that was answered with no goes on as it is.
+            if not isinstance(abort.__context__, KeyboardInterrupt):
+                raise
+            print(file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
         except HeadraceError as error:
             complain(str(error))
             raise typer.Exit(FAILED) from None

@@ -1,8 +1,9 @@
-"""`headrace groups`: list and describe consumer groups, watch their lag, move and copy them."""
+"""`headrace groups`: list and describe consumer groups, watch their lag, move, copy and delete."""
 
 import typer
 
 from headrace.cli.groups_copy import copy
+from headrace.cli.groups_delete import delete
 from headrace.cli.groups_describe import describe
 from headrace.cli.groups_reset import reset
 from headrace.cli.groups_watch import watch
@@ -11,7 +12,7 @@ from headrace.cli.output import print_json, print_table, remark
 from headrace.kafka import list_groups
 
 app = typer.Typer(
-    help="List, describe, watch, reset and copy consumer groups.",
+    help="List, describe, watch, reset, copy and delete consumer groups.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -33,12 +34,12 @@ def list_(
         )
     elif found:
         print_table(
-            ("GROUP", "STATE", "PROTOCOL"),
+            ("GROUP", "STATE", "KIND"),
             [(group.name, group.state, group.protocol) for group in found],
         )
     else:
         remark("There are no consumer groups yet.")
 
 
-for _command in (describe, watch, reset, copy):
+for _command in (describe, watch, reset, copy, delete):
     app.command()(_command)

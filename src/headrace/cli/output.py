@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TextIO
 
+from headrace.settings import readable_duration
+
 Cell = str | int | None
 """What a table shows; None is a dash, and numbers stand to the right."""
 
@@ -83,23 +85,8 @@ def print_facts(facts: Mapping[str, Cell]) -> None:
 
 
 def duration(milliseconds: float | None) -> str | None:
-    """A duration as people read it, in its two largest units; None stays None.
-
-    >>> duration(0), duration(250), duration(4_200), duration(192_000), duration(7_500_000)
-    ('0 s', '250 ms', '4.2 s', '3m 12s', '2h 05m')
-    """
-    if milliseconds is None:
-        return None
-    seconds = milliseconds / 1000
-    if 0 < seconds < 1:
-        return f"{milliseconds:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds else "0 s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m {rest:02}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes:02}m" if hours < 24 else f"{hours // 24}d {hours % 24}h"
+    """A duration as people read it; None, for one that is not known, stays None."""
+    return None if milliseconds is None else readable_duration(milliseconds)
 
 
 class Progress:

@@ -1,12 +1,19 @@
 """Producing records while keeping the account: how many, and which ones failed and why."""
 
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from headrace.cli.output import Progress, complain
 from headrace.cli.record_json import OutgoingRecord
-from headrace.kafka import Cluster, UnknownPartition, UnknownTopic, partitions_of
+from headrace.kafka import (
+    Cluster,
+    ClusterError,
+    UnknownPartition,
+    UnknownTopic,
+    partitions_of,
+    topic_config,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -45,6 +52,7 @@ class Sending:
         self._producer = cluster.producer(
             {**_SETTINGS, "acks": acks, "compression.type": compression}
         )
+        self._cluster = cluster
         self._topic = topic
         self._partition = -1 if partition is None else partition
         self._progress = progress
@@ -101,7 +109,33 @@ class Sending:
     ) -> None:
         if error is not None:
             self.sent -= 1
-            self.fail(number, error.str())
+            self.fail(number, self._explained(error))
+
+    def _explained(self, error: "KafkaError") -> str:
+        """Why a record was refused, and what would be right where the broker does not say."""
+        match error.name():
+            case "TOPIC_EXCEPTION":
+                return (
+                    f'"{self._topic}" cannot be the name of a topic: it has 1 to 249 letters a-z '
+                    "and A-Z, digits, and the characters . _ -"
+                )
+            case "INVALID_RECORD" if self._is_compacted:
+                return (
+                    f"the broker refuses it; {self._topic} is compacted, where every record needs "
+                    "a key, as with --key or --key-separator"
+                )
+            case "INVALID_RECORD":
+                return f"the broker refuses it ({error.str()})"
+        return error.str()
+
+    @cached_property
+    def _is_compacted(self) -> bool:
+        with suppress(ClusterError):
+            return any(
+                entry.name == "cleanup.policy" and "compact" in (entry.value or "")
+                for entry in topic_config(self._cluster, self._topic)
+            )
+        return False
 
 
 def _check_partition(cluster: Cluster, topic: str, number: int) -> None:

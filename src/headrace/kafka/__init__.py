@@ -16,6 +16,7 @@ from headrace.kafka.errors import (
     ClusterSilent,
     ClusterUnreachable,
     GroupActive,
+    GroupInUse,
     InvalidClientProperties,
     RequestRefused,
     TopicExists,
@@ -34,7 +35,13 @@ from headrace.kafka.excision import (
 from headrace.kafka.group_copy import CannotCopy, OffsetCopy, apply_copy, plan_copy
 from headrace.kafka.group_detail import GroupDetail, GroupMember, GroupProgress, describe_group
 from headrace.kafka.group_reset import OffsetMove, ShiftBy, apply_reset, plan_reset
-from headrace.kafka.groups import GroupSummary, committed_offsets, has_members, list_groups
+from headrace.kafka.groups import (
+    GroupSummary,
+    committed_offsets,
+    delete_group,
+    has_members,
+    list_groups,
+)
 from headrace.kafka.lag import GroupLag, LagMeter, LagSample, PartitionLag, isolation_by
 from headrace.kafka.lag_delivery import Delivery
 from headrace.kafka.lag_source import ClusterLagSource
@@ -93,6 +100,7 @@ __all__ = [
     "ExcisionRefused",
     "GroupActive",
     "GroupDetail",
+    "GroupInUse",
     "GroupLag",
     "GroupMember",
     "GroupProgress",
@@ -128,6 +136,7 @@ __all__ = [
     "change_topic_config",
     "committed_offsets",
     "create_topic",
+    "delete_group",
     "delete_topic",
     "describe_group",
     "describe_topic",

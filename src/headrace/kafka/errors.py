@@ -92,6 +92,16 @@ class GroupActive(ClusterError):
         )
 
 
+class GroupInUse(ClusterError):
+    """The group has members, and cannot be deleted under them."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"The group {group} has running members and cannot be deleted. Stop them first; "
+            "`headrace groups describe` shows where they run."
+        )
+
+
 class RequestRefused(ClusterError):
     """The cluster answered with an error that has no class of its own here."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.committed import CommittedOffsets
-from headrace.kafka.errors import GroupActive
+from headrace.kafka.errors import GroupActive, GroupInUse, RequestRefused, UnknownGroup
 from headrace.kafka.positions import Partition
 from headrace.kafka.topics import list_topics
 
@@ -73,6 +73,20 @@ def set_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int]) 
             raise GroupActive(group)
         if each.error is not None:
             raise cluster.failure(each.error, attempt, topic=each.topic)
+
+
+def delete_group(cluster: Cluster, name: str) -> None:
+    """Forget a group and its offsets; UnknownGroup if there is none, GroupInUse if it runs."""
+    request = [name]
+    answer = cluster.admin.delete_consumer_groups(request, request_timeout=cluster.timeout)[name]
+    try:
+        cluster.wait(answer, f"delete the group {name}")
+    except RequestRefused as refused:
+        if refused.reason == "NON_EMPTY_GROUP":
+            raise GroupInUse(name) from None
+        if refused.reason == "GROUP_ID_NOT_FOUND":
+            raise UnknownGroup(name) from None
+        raise
 
 
 def ask_about_group(cluster: Cluster, name: str) -> "ConsumerGroupDescription":

@@ -7,7 +7,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from headrace.kafka.lag import LagSample, PartitionLag
-from headrace.settings import AlertRule
+from headrace.settings import AlertRule, readable_duration
 
 RECOVERY = 0.8
 """The part of a threshold below which a lag counts as recovered; between the two nothing changes,
@@ -33,11 +33,14 @@ class Alert:
     time_ms: int | None
     at_ms: int
     since_ms: int
+    number: int = 1
+    """Which [[lag.alerts]] the rule is, counted from 1."""
 
     def as_json(self) -> dict[str, object]:
         """What receivers are told."""
         return {
             "state": self.state.value,
+            "rule": self.number,
             "group": self.group,
             "topic": self.topic,
             "records": self.records,
@@ -49,9 +52,9 @@ class Alert:
         }
 
     def __str__(self) -> str:
-        time = "" if self.time_ms is None else f", {self.time_ms / 1000:g} s"
+        time = "" if self.time_ms is None else f", {readable_duration(self.time_ms)}"
         behind = f"group {self.group} is {self.records} records{time} behind in {self.topic}"
-        return f"{self.state.value}: {behind}"
+        return f"{self.state.value}: {behind} (rule {self.number})"
 
 
 @dataclass(slots=True)
@@ -85,7 +88,7 @@ class Alerts:
         """The alarms that this sample raises or ends, in the order of the rules."""
         lags = {(group, topic): lag for group, topic, lag in _totals(sample)}
         raised = []
-        for number, rule in enumerate(self._rules):
+        for number, rule in enumerate(self._rules, 1):
             known = [key[1:] for key in self._watches if key[0] == number and key[1:] not in lags]
             matching = [key for key in lags if _matches(rule, *key)]
             for group, topic in (*matching, *known):
@@ -93,9 +96,9 @@ class Alerts:
                 watch = self._watches.setdefault((number, group, topic), _Watch())
                 state = _step(watch, rule, records, time_ms, sample.at_ms)
                 if state is not None:
-                    crossed = watch.crossed_ms
+                    times = sample.at_ms, watch.crossed_ms
                     raised.append(
-                        Alert(state, rule, group, topic, records, time_ms, sample.at_ms, crossed)
+                        Alert(state, rule, group, topic, records, time_ms, *times, number)
                     )
                 if not watch.firing and (group, topic) not in lags:
                     del self._watches[number, group, topic]

@@ -53,7 +53,7 @@ class Delivery:
                 "lag alert %s",
                 alert,
             )
-            message = json.dumps(alert.as_json()).encode()
+            message = json.dumps(alert.as_json()).encode() + b"\n"
             webhook, command = alert.rule.webhook, alert.rule.command
             if webhook is not None:
                 # An address may hold a token, so only its host is ever named.

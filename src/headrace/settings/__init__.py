@@ -16,6 +16,7 @@ from headrace.settings.errors import (
 from headrace.settings.kafka import KafkaSettings
 from headrace.settings.lag import AlertRule, LagSettings
 from headrace.settings.loading import Settings, load_settings
+from headrace.settings.units import readable_duration
 
 __all__ = [
     "AlertRule",
@@ -29,5 +30,6 @@ __all__ = [
     "UnknownSetting",
     "join_address",
     "load_settings",
+    "readable_duration",
     "split_address",
 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from headrace.settings.errors import InvalidSetting
 from headrace.settings.kinds import Duration, Location, Maybe, Text, Whole
 from headrace.settings.sections import Section, setting
-from headrace.settings.tables import Tables, WebAddress, Words
+from headrace.settings.tables import CommandLine, Tables, WebAddress, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class AlertRule(Section):
         Maybe(WebAddress()), None, "Address that the alarm is posted to as JSON."
     )
     command: tuple[str, ...] | None = setting(
-        Maybe(Words()), None, "Program and arguments that get the alarm as JSON on stdin."
+        Maybe(CommandLine()), None, "Program and arguments that get the alarm as JSON on stdin."
     )
 
     def __post_init__(self) -> None:

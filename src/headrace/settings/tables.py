@@ -29,6 +29,22 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A program and its arguments, as a list: no shell takes it apart."""
+
+    def parse(self, raw: object) -> tuple[str, ...]:
+        """The words, as they are."""
+        return self.accept(raw)
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        """Refuse a command in one piece, and show how it is written."""
+        if isinstance(value, str):
+            words = ", ".join(f'"{word}"' for word in value.split())
+            raise ValueError(f"must be a list; write [{words}]")
+        return Words().accept(value)
+
+
+@dataclass(frozen=True, slots=True)
 class WebAddress:
     """Where something is posted to: an http:// or https:// address."""
 

@@ -92,6 +92,24 @@ def format_duration(milliseconds: int) -> str:
     return f"{milliseconds} ms"
 
 
+def readable_duration(milliseconds: float) -> str:
+    """A duration as people read it, in its two largest units.
+
+    >>> [readable_duration(each) for each in (0, 250, 4_200, 192_000, 7_500_000)]
+    ['0 s', '250 ms', '4.2 s', '3m 12s', '2h 05m']
+    """
+    seconds = milliseconds / 1000
+    if 0 < seconds < 1:
+        return f"{milliseconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds else "0 s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest:02}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02}m" if hours < 24 else f"{hours // 24}d {hours % 24}h"
+
+
 def _multiplied(number: str, scale: int, unit: str) -> int:
     """Multiply a decimal number exactly; ValueError if the product is not whole."""
     whole, _, fraction = number.partition(".")
