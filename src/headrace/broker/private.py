@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from headrace.broker.handlers import excision
+from headrace.broker.handlers import archive, excision
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ Operation = Callable[["BrokerCore", dict[str, Any]], Awaitable[object]]
 """Answers the parameters of a request."""
 
 OPERATIONS: Final[dict[str, Operation]] = {
+    "archive.state": archive.state,
     "excision.start": excision.start,
     "excision.poll": excision.poll,
 }

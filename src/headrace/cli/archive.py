@@ -1,7 +1,6 @@
 """`headrace archive`: look at an archive, check it, and rebuild a broker from it."""
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,9 +8,11 @@ import typer
 
 from headrace.cli.options import BootstrapOption, JsonOption, cluster_of, now_ms, settings_of
 from headrace.cli.output import Cell, complain, print_facts, print_json, print_table, remark
+from headrace.cli.transfer import TransferBar, size_text
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
+    from headrace.kafka import ArchiveState
     from headrace.log.archive.inspection import Survey
     from headrace.log.archive.manifest import Manifest
     from headrace.log.archive.store import ArchiveStore
@@ -51,6 +52,7 @@ def status(
     store = _store(context, location)
     surveyed = survey(store)
     ends = _ends(context, bootstrap, surveyed)
+    user = _user(context, bootstrap, store)
     taken = surveyed.journals_taken_ms
     if as_json:
         print_json(
@@ -58,6 +60,7 @@ def status(
                 "location": str(store),
                 "cluster_id": surveyed.identity.cluster_id,
                 "journals_copied_ms": taken,
+                "failure": None if user is None else user.failure,
                 "bytes": sum(found.size for found in surveyed.objects),
                 "partitions": [_described(each, ends) for each in surveyed.manifests],
             }
@@ -68,10 +71,12 @@ def status(
             "archive": str(store),
             "cluster": surveyed.identity.cluster_id,
             "objects": len(surveyed.objects),
-            "size": _size(sum(found.size for found in surveyed.objects)),
+            "size": size_text(sum(found.size for found in surveyed.objects)),
             "journals": "never copied" if taken is None else f"copied {_ago(taken)}",
         }
     )
+    if user is not None and user.failure is not None:
+        complain(f"The broker cannot archive: {user.failure}")
     if surveyed.manifests:
         print()
         print_table(
@@ -92,7 +97,7 @@ def verify(context: typer.Context, location: LocationOption = None) -> None:
     store = _store(context, location)
     surveyed = survey(store)
     total = sum(each.size for manifest in surveyed.manifests for each in manifest.segments)
-    bar = _Bar("checked", total)
+    bar = TransferBar("checked", total)
     damaged = garbage = 0
     for finding in examine(store, surveyed, bar.add):
         bar.clear()
@@ -105,7 +110,8 @@ def verify(context: typer.Context, location: LocationOption = None) -> None:
     bar.clear()
     segments = sum(len(manifest.segments) for manifest in surveyed.manifests)
     print(
-        f"{segments} segments with {_size(total)} checked: {damaged} damaged, {garbage} left over"
+        f"{segments} segments with {size_text(total)} checked: {damaged} damaged, "
+        f"{garbage} left over"
     )
     if damaged:
         raise typer.Exit(1)
@@ -123,6 +129,7 @@ def restore(
         typer.Option("--download", help="Bring all records back instead of leaving them there."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: BootstrapOption = None,
 ) -> None:
     """Rebuild a broker's data directory from an archive alone.
 
@@ -140,9 +147,15 @@ def restore(
     surveyed = survey(store)
     for finding in find_lost(surveyed):
         complain(f"{finding.partition}: {finding.detail}")
+    user = _user(context, bootstrap, store)
+    if user is not None and user.failure is None:
+        raise HeadraceError(
+            f"the broker at {cluster_of(context, bootstrap).bootstrap} archives to {store}; stop "
+            "it first, or restore from a copy of the archive"
+        )
     if not yes:
         _ask(store, surveyed)
-    bar = _Bar("brought back", 0)
+    bar = TransferBar("brought back", 0)
     restored = rebuild(
         store,
         data,
@@ -161,10 +174,23 @@ def restore(
         remark(f"{topic} has nothing in the archive and begins without records.")
     print(
         f"Restored {len(restored.topics)} topics into {data}: {restored.partitions} partitions "
-        f"with {_size(restored.archived_bytes)} in the archive"
+        f"with {size_text(restored.archived_bytes)} in the archive"
     )
     remark("The broker that used this archive before can no longer archive there.")
     remark(f"Start it: headrace broker --data {data} --set archive={store}")
+
+
+def _user(
+    context: typer.Context, bootstrap: str | None, store: "ArchiveStore"
+) -> "ArchiveState | None":
+    """What the broker that can be reached says of an archive, if that is the one it uses."""
+    from headrace.kafka import archive_state
+
+    try:
+        state = archive_state(cluster_of(context, bootstrap))
+    except HeadraceError:
+        return None
+    return state if state.location == str(store) else None
 
 
 def _ask(store: "ArchiveStore", surveyed: "Survey") -> None:
@@ -248,53 +274,9 @@ def _newest(manifest: "Manifest") -> int | None:
     return None if newest < 0 else newest
 
 
-def _size(size: int) -> str:
-    """A size as people read it.
-
-    >>> _size(17), _size(1_500), _size(3 << 30)
-    ('17 B', '1.5 KiB', '3.0 GiB')
-    """
-    scaled, units = float(size), iter(("KiB", "MiB", "GiB", "TiB", "PiB"))
-    unit = "B"
-    while scaled >= 1000 and (larger := next(units, None)):
-        scaled, unit = scaled / 1024, larger
-    return f"{size} B" if unit == "B" else f"{scaled:.1f} {unit}"
-
-
 def _ago(moment_ms: int) -> str:
     seconds = max(now_ms() - moment_ms, 0) // 1000
     for scale, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * scale:
             return f"{seconds // scale} {unit} ago"
     return f"{seconds} s ago"
-
-
-class _Bar:
-    """A line on stderr that is rewritten while bytes flow, where stderr is a terminal."""
-
-    _SECONDS_BETWEEN = 0.2
-
-    def __init__(self, verb: str, total: int) -> None:
-        self._verb = verb
-        self._total = total
-        self._done = 0
-        self._shown = sys.stderr.isatty()
-        self._next = 0.0
-
-    def add(self, size: int) -> None:
-        """So many more bytes are done."""
-        self.show(self._done + size, self._total)
-
-    def show(self, done: int, total: int) -> None:
-        """So many bytes of so many are done."""
-        self._done = done
-        if self._shown and (time.monotonic() >= self._next or done == total):
-            self._next = time.monotonic() + self._SECONDS_BETWEEN
-            share = 100 * done // total if total else 100
-            line = f"{share:3d} %  {_size(done)} of {_size(total)} {self._verb}"
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Make room for other lines."""
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -6,9 +6,11 @@
 groups are behind. What measures all the time is imported from its own modules, so that others need
 not load a database and an HTTP client: `lag_monitor`, `lag_history`, `lag_alerts`, `lag_delivery`.
 Nothing here knows the broker: all goes through the protocol.
-`private` and `excision` are what only Headrace's broker can be asked, over the same connection.
+`private`, `excision` and `archive_state` are what only Headrace's broker can be asked, over the
+same connection.
 """
 
+from headrace.kafka.archive_state import ArchiveState, archive_state
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.committed import CommittedOffsets
 from headrace.kafka.errors import (
@@ -81,6 +83,7 @@ from headrace.kafka.topics import (
 )
 
 __all__ = [
+    "ArchiveState",
     "AtOffset",
     "AtTime",
     "BeforeEnd",
@@ -133,6 +136,7 @@ __all__ = [
     "add_partitions",
     "apply_copy",
     "apply_reset",
+    "archive_state",
     "change_topic_config",
     "committed_offsets",
     "create_topic",

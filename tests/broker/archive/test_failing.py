@@ -1,12 +1,11 @@
 """An archive that fails: the broker goes on, and whoever looks is told."""
 
 import re
-import shutil
 import urllib.request
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from headrace.cli.main import app
 from headrace.kafka import Cluster, Partition, Reader
@@ -21,6 +20,17 @@ from tests.broker.archive.archived_topic import (
     produce,
     running,
 )
+
+
+def headrace(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["archive", *arguments])
+
+
+def status(location: Path, bootstrap: str) -> str:
+    """What the command complains of."""
+    result = headrace("status", "--from", str(location), "--bootstrap", bootstrap)
+    assert result.exit_code == 0, result.output
+    return result.stderr
 
 
 @pytest.fixture
@@ -55,8 +65,12 @@ def test_a_broker_whose_archive_was_taken_over_says_so(
     with running(data, location, metrics=f"127.0.0.1:{port}") as broker:
         assert get("health") == "ok\n"
         assert metric("archive_failing") == 0
-        restore = ["archive", "restore", "--yes", "--from", str(location)]
-        result = CliRunner().invoke(app, [*restore, "--data", str(tmp_path / "rebuilt")])
+        restore = ["restore", "--yes", "--from", str(location), "--data", str(tmp_path / "rebuilt")]
+        result = headrace(*restore, "--bootstrap", broker.bootstrap)
+        assert result.exit_code == 1
+        assert f"the broker at {broker.bootstrap} archives to {location}" in result.stderr
+        assert "cannot archive" not in status(location, broker.bootstrap)
+        result = headrace(*restore, "--bootstrap", "127.0.0.1:1")
         assert result.exit_code == 0, result.output
         eventually(lambda: metric("archive_failing"))
         produce(broker.bootstrap, 300, 300)
@@ -64,6 +78,7 @@ def test_a_broker_whose_archive_was_taken_over_says_so(
         heading, reason = get("health").splitlines()
         assert heading == "archiving fails"
         assert "Leave the archive's location as it is" in reason
+        assert f"The broker cannot archive: {reason}" in status(location, broker.bootstrap)
 
 
 def test_a_broker_that_has_archived_nothing_is_sent_elsewhere(
@@ -79,15 +94,15 @@ def test_a_reader_of_an_archive_that_is_missing_hears_of_it(
     monkeypatch.setattr(reader_module, "_STALL_SECONDS", 0.5)
     stalled: list[list[Partition]] = []
     where = Partition(TOPIC, 0)
+    elsewhere = location.rename(tmp_path / "elsewhere")
     with running(data, location) as broker:
-        location.rename(tmp_path / "elsewhere")
         cluster = Cluster(KafkaSettings(bootstrap=broker.bootstrap))
         with Reader(cluster, {where: 0}, on_stall=stalled.append) as reader:
             batches = reader.batches()
             while not stalled:
                 assert next(batches) == []
             assert stalled == [[where]]
-            shutil.move(tmp_path / "elsewhere", location)
+            elsewhere.rename(location)
             assert next(batch for batch in batches if batch)[0].offset() == 0
 
 

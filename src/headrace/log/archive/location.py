@@ -15,7 +15,7 @@ def open_store(location: str, *, disk: Disk = SYSTEM_DISK) -> ArchiveStore:
     """
     scheme, separator, rest = location.partition("://")
     if not separator:
-        return DirectoryStore(Path(location), disk=disk)
+        return DirectoryStore(Path(location).absolute(), disk=disk)
     if scheme == "file":
         return DirectoryStore(Path(rest), disk=disk)
     from headrace.log.archive.object_store import ObjectStore
