@@ -189,7 +189,7 @@ def test_alarms_reach_a_webhook_and_a_command(
         command = {json.dumps([sys.executable, "-c", code, str(tmp_path / "alerts")])}
         """
     )
-    arguments = ("groups", "watch", "--alerts", "--json", "--interval", "200ms")
+    arguments = ("groups", "watch", behind, "--alerts", "--json", "--interval", "200ms")
     with process(*arguments, "-b", cluster.bootstrap) as running:
         assert running.stderr is not None
         assert f"lag alert firing: group {behind} is 6 records" in running.stderr.readline()
