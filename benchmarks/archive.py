@@ -33,7 +33,7 @@ class Scale:
     """How many are produced to another topic meanwhile."""
 
 
-FULL = Scale(rounds=7, archived=1_500_000, messages=1_500_000)
+FULL = Scale(rounds=7, archived=1_500_000, messages=4_000_000)
 QUICK = Scale(rounds=2, archived=400_000, messages=300_000)
 
 

@@ -1,11 +1,12 @@
 """The contestants: Headrace and Apache Kafka, each a process of its own that starts when needed."""
 
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -76,6 +77,7 @@ class HeadraceProcess:
             process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", *command, *self._options],
                 cwd=directory,
+                env=_as_installed(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -146,6 +148,14 @@ class Fleet:
     ) -> None:
         """Stop everything that was started."""
         self._resources.close()
+
+
+def _as_installed(environment: Mapping[str, str]) -> dict[str, str]:
+    """Let Python keep the bytecode of what it compiles in the round that does not count.
+
+    Who installs Headrace has it from pip, as the jars of Kafka come compiled.
+    """
+    return {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

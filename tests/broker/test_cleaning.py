@@ -106,6 +106,7 @@ async def test_a_compacted_topic_keeps_the_latest_of_each_key(
     assert done.bytes_removed > 0
     text = render(server.core)
     assert "headrace_compaction_runs_total 1" in text
+    assert "headrace_compaction_pressed_bytes_total" in text
     assert 'headrace_compaction_dirty_ratio{topic="table",partition="0"}' in text
     begun, done_line = [line for line in caplog.messages if line.startswith("compact")]
     assert begun == "compacting table-0 from offset 0 on"
@@ -167,6 +168,15 @@ async def test_a_damaged_batch_is_reported_once(
     assert server.metrics.compaction.uncleanable == 1
     assert f"{segment.path} is damaged at byte 0, in the batch of offset 0" in caplog.text
     assert records(other) < 20
+
+
+async def test_the_worker_shares_the_brokers_session_but_not_its_ctrl_c(server: Server) -> None:
+    # Sessions get equal shares of the processors, so that in another one niceness means nothing.
+    write(compacted_topic(server), 200)
+    pid = await worker_of(server)
+    assert os.getsid(pid) == os.getsid(0)
+    assert os.getpgid(pid) == pid
+    await until_compacted(server)
 
 
 async def test_a_stop_does_not_wait_for_the_worker(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from headrace.log.compaction_job import (
     encode_report,
 )
 from headrace.log.compaction_round import Round
+from headrace.log.giving_way import Effort
 from headrace.records import iterate_headers
 from headrace.records.arrow import decode
 from tests.log.batches import DIRECTORY
@@ -45,6 +46,7 @@ def compact(
     policy: CompactionPolicy | None = None,
     memory: int = 1 << 20,
     segment_bytes: int | None = None,
+    effort: Effort | None = None,
 ) -> RoundEnd | None:
     """Run one round over everything that may be compacted, and swap its files in."""
     policy = policy or CompactionPolicy()
@@ -70,6 +72,7 @@ def compact(
         segment_bytes=segment_bytes or log.settings.segment_bytes,
         memory=memory,
         bytes_per_second=0,
+        floor=0,
         aborted=log.aborted_transactions(0, log.last_stable_offset),
         producers=[
             ActiveProducer(
@@ -79,7 +82,7 @@ def compact(
         ],
     )
     segments = {each.base_offset: each for each in cleanable.segments}
-    for said in Round(CompactionJob.decode(job.encode()), disk).run():
+    for said in Round(CompactionJob.decode(job.encode()), disk, effort).run():
         report = decode_report(encode_report(said))
         if isinstance(report, RewrittenFiles):
             replaces = [segments[base] for base in report.bases]

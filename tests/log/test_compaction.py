@@ -1,10 +1,13 @@
 """What compaction keeps, what it removes, and when."""
 
+import itertools
+
 import pytest
 
 from headrace.log import CompactionPolicy, LogSettings, PartitionLog
 from headrace.log.compaction import assess, read_progress, write_progress
 from headrace.log.errors import CorruptFile, StorageFull
+from headrace.log.giving_way import GivingWay
 from headrace.records import Codec, Marker, Record, build_batch, iterate_headers, read_header
 from tests.log.batches import DIRECTORY, NOW, new_disk, open_log, read_bytes
 from tests.log.compacting import compact, read_records
@@ -76,6 +79,20 @@ def test_the_latest_value_of_each_key_stays(disk: SimulatedDisk, log: PartitionL
     assert kept(log) == [(2, b"a", b"2"), (3, b"c", b"1"), (4, b"b", b"2")]
     assert all(before[each.offset] == each for each in read_records(log))
     assert report.records_kept < report.records_read
+
+
+def test_a_round_that_may_not_give_way_keeps_the_same(
+    disk: SimulatedDisk, log: PartitionLog
+) -> None:
+    for number in range(40):
+        put(log, (b"key-%d" % (number % 3), b"%d" % number))
+    seal(log)
+    # Whatever is done takes a second, which is far too long for so few bytes.
+    with GivingWay(1 << 20, clock=itertools.count(0.0).__next__) as effort:
+        end = compact(disk, log, NOW, effort=effort)
+    assert end is not None
+    assert 0 < end.bytes_pressed <= 2 * end.bytes_read
+    assert end.records_kept < 10
 
 
 def test_keys_of_the_clean_part_are_superseded_too(disk: SimulatedDisk, log: PartitionLog) -> None:

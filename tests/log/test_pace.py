@@ -2,6 +2,8 @@
 
 from threading import Thread
 
+import pytest
+
 from headrace.log.pace import Throttle
 
 
@@ -29,3 +31,14 @@ def test_without_a_rate_nobody_waits() -> None:
     Throttle(-1, sleep=slept.append)(1 << 40)
     Throttle(0, sleep=slept.append)(1 << 40)
     assert slept == []
+
+
+def test_a_limit_counts_besides_the_rate_and_may_change():
+    slept: list[float] = []
+    throttle = Throttle(0, sleep=slept.append)
+    throttle(1 << 40)
+    throttle.limit = 1000
+    throttle(500)
+    throttle.rate = 100
+    throttle(500)
+    assert slept == [pytest.approx(0.5, abs=0.05), pytest.approx(5.5, abs=0.05)]

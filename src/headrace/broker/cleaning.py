@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from headrace.broker.cleaning_process import CleaningProcess, WorkerGone
 from headrace.broker.partition import Partition
+from headrace.broker.traffic import Traffic, beside_producers
 from headrace.log import CompactionPolicy, PartitionLog, RewrittenSegment
 from headrace.log.compaction import (
     ActiveProducer,
@@ -42,6 +43,9 @@ FIRST_RETRY_SECONDS: Final = 60.0
 LAST_RETRY_SECONDS: Final = 3600.0
 """How long a log is left alone after a failure; the time doubles from the first to the last."""
 
+
+MOVES_PER_BYTE: Final = 3
+"""How often a byte is moved at most: read twice, and written once if it is kept."""
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
@@ -146,17 +150,21 @@ class Cleaner:
         finished = False
         name = f"{partition.topic}-{partition.index}"
         log.info("compacting %s from offset %d on", name, cleanable.first_dirty)
+        traffic = Traffic(self._core.settings.compaction_floor, MOVES_PER_BYTE)
         try:
-            async for report in self._process.run(job):
-                if isinstance(report, RewrittenFiles):
-                    if not await self._swap(partition.log, segments, report):
-                        # The next files must not come without these; see `compaction_round`.
-                        return
-                elif isinstance(report, RoundFailed):
-                    self._fail(partition, report.reason, corrupt=report.corrupt)
-                else:
-                    finished = True
-                    await self._finish(partition, cleanable, report, time.monotonic() - started)
+            async with beside_producers(
+                self._core, traffic, self._hold_back, concerns=_is_compacted
+            ):
+                async for report in self._process.run(job):
+                    if isinstance(report, RewrittenFiles):
+                        if not await self._swap(partition.log, segments, report):
+                            # The next files must not come without these; see `compaction_round`.
+                            return
+                    elif isinstance(report, RoundFailed):
+                        self._fail(partition, report.reason, corrupt=report.corrupt)
+                    else:
+                        finished = True
+                        await self._finish(partition, cleanable, report, time.monotonic() - started)
         except (LogError, OSError, WorkerGone) as error:
             if not partition.retired:
                 self._fail(partition, str(error))
@@ -165,6 +173,10 @@ class Cleaner:
                 self._process.stop()
                 where = cleanable.segments[0]
                 await _in_thread(_remove_files, where.disk, job.path, job.tag)
+
+    def _hold_back(self, bytes_per_second: int) -> None:
+        self._process.limit(bytes_per_second)
+        self._metrics.limit = bytes_per_second
 
     def _job(
         self, partition: Partition, policy: CompactionPolicy, cleanable: Cleanable
@@ -185,6 +197,7 @@ class Cleaner:
             segment_bytes=partition.log.settings.segment_bytes,
             memory=settings.compaction_memory,
             bytes_per_second=max(settings.compaction_rate, 0),
+            floor=settings.compaction_floor,
             aborted=partition.log.aborted_transactions(
                 cleanable.segments[0].base_offset, cleanable.segments[-1].end_offset
             ),
@@ -233,6 +246,7 @@ class Cleaner:
         metrics.keyless_records += end.keyless
         metrics.bytes_read += end.bytes_read
         metrics.bytes_removed += end.bytes_read - end.bytes_kept
+        metrics.bytes_pressed += end.bytes_pressed
         metrics.seconds += seconds
         metrics.last_run_ms = self._core.clock.now_ms()
         log.info(
@@ -285,6 +299,10 @@ class Cleaner:
             del self._progress[partition]
             self._metrics.dirty_ratios.pop((partition.topic, partition.index), None)
         self._metrics.uncleanable = sum(each.uncleanable for each in self._progress.values())
+
+
+def _is_compacted(partition: Partition) -> bool:
+    return partition.log.settings.compaction is not None
 
 
 async def _in_thread(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:

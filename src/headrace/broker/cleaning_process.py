@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Final
 
+from headrace.broker.worker_process import start_worker
 from headrace.errors import HeadraceError
 from headrace.log.compaction_job import (
     CompactionJob,
@@ -31,6 +32,8 @@ class CleaningProcess:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        self._writing = Lock()
+        self._limit = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headrace-compaction")
 
     async def run(self, job: CompactionJob) -> AsyncIterator[Report]:
@@ -51,6 +54,12 @@ class CleaningProcess:
                 return
             line = await loop.run_in_executor(self._thread, self._read)
 
+    def limit(self, bytes_per_second: int) -> None:
+        """Let the worker move so many bytes a second from now on, or as many as it can for 0."""
+        self._limit = bytes_per_second
+        if self._process is not None:
+            self._tell(self._process, str(bytes_per_second))
+
     def stop(self) -> None:
         """End the worker at once, whatever it does; the next job starts another."""
         process, self._process = self._process, None
@@ -62,21 +71,20 @@ class CleaningProcess:
     def _submit(self, job: CompactionJob) -> str:
         process = self._process
         if process is None:
-            process = self._process = subprocess.Popen(
-                [sys.executable, "-m", WORKER],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                # A Ctrl-C on the broker's terminal is the broker's to handle.
-                start_new_session=True,
-            )
+            process = self._process = start_worker(WORKER)
+            self._tell(process, str(self._limit))
+        return self._read() if self._tell(process, job.encode()) else ""
+
+    def _tell(self, process: "subprocess.Popen[str]", line: str) -> bool:
+        """Send a line; False if nobody is there any more to read it."""
         assert process.stdin is not None
-        try:
-            process.stdin.write(job.encode() + "\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            return ""
-        return self._read()
+        with self._writing:
+            try:
+                process.stdin.write(line + "\n")
+                process.stdin.flush()
+            except (BrokenPipeError, ValueError):
+                return False
+        return True
 
     def _read(self) -> str:
         process = self._process

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from headrace.broker.cleaning import Cleaner
 from headrace.broker.core import BrokerCore
 from headrace.broker.partition import Partition
 from headrace.errors import HeadraceError
@@ -13,6 +13,7 @@ from headrace.log import Flush
 from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
+    from headrace.broker.cleaning import Cleaner
     from headrace.broker.server import Server
 
 log = logging.getLogger("headrace.broker")
@@ -30,8 +31,13 @@ class Housekeeping:
     def __init__(self, core: BrokerCore, server: "Server") -> None:
         self._core = core
         self._server = server
-        self._cleaner = Cleaner(core)
         self._tasks: list[asyncio.Task[None]] = []
+
+    @cached_property
+    def _cleaner(self) -> "Cleaner":
+        from headrace.broker.cleaning import Cleaner
+
+        return Cleaner(self._core)
 
     def start(self) -> None:
         """Begin; every chore has its own rhythm."""

@@ -21,6 +21,8 @@ class CompactionMetrics:
     keyless_records: int = 0
     bytes_read: int = 0
     bytes_removed: int = 0
+    bytes_pressed: int = 0
+    limit: int = 0
     seconds: float = 0.0
     last_run_ms: int = 0
     uncleanable: int = 0
@@ -150,6 +152,12 @@ def _archive_families(core: "BrokerCore") -> Iterator[str]:
             archiving.uploaded_bytes,
         ),
         (
+            "archive_limit_bytes",
+            "gauge",
+            "Bytes a second that go to the archive because producers are busy; 0 for no limit.",
+            core.archive.limit,
+        ),
+        (
             "archive_failing",
             "gauge",
             "1 while nothing can be archived, else 0.",
@@ -202,6 +210,18 @@ def _compaction_families(done: CompactionMetrics) -> Iterator[str]:
         ),
         ("compaction_read_bytes_total", "counter", "Bytes looked at.", done.bytes_read),
         ("compaction_removed_bytes_total", "counter", "Bytes removed.", done.bytes_removed),
+        (
+            "compaction_pressed_bytes_total",
+            "counter",
+            "Bytes worked on without giving way, because of compaction_floor.",
+            done.bytes_pressed,
+        ),
+        (
+            "compaction_limit_bytes",
+            "gauge",
+            "Bytes a second that compaction may move because producers are busy; 0 for no limit.",
+            done.limit,
+        ),
         ("compaction_seconds_total", "counter", "Time spent compacting.", done.seconds),
         (
             "compaction_last_run_timestamp_seconds",

@@ -34,6 +34,8 @@ class CompactionJob:
     memory: int
     bytes_per_second: int
     """How fast files are read and written at most; 0 for no limit."""
+    floor: int
+    """How slow it may become, in bytes a second, before it stops giving way to others."""
     aborted: Sequence[AbortedTransaction] = ()
     producers: Sequence[ActiveProducer] = ()
 
@@ -85,6 +87,8 @@ class RoundEnd:
     """Bytes of the segments that were looked at."""
     bytes_kept: int
     """Bytes that are left of them."""
+    bytes_pressed: int
+    """Bytes learned from, or filtered, without giving way to others."""
 
 
 @dataclass(frozen=True, slots=True)

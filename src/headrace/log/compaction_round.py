@@ -14,6 +14,7 @@ from headrace.log.compaction_job import CompactionJob, Report, RoundEnd, SourceS
 from headrace.log.compaction_output import RewrittenOutput
 from headrace.log.disk import Disk
 from headrace.log.errors import CorruptFile
+from headrace.log.giving_way import Effort
 from headrace.log.handles import FileHandle
 from headrace.log.pace import Pace, Throttle
 from headrace.log.segment import LOG_SUFFIX, segment_name
@@ -30,9 +31,16 @@ PIECE_BYTES: Final = 4 << 20
 class Round:
     """One round; `run` it once."""
 
-    def __init__(self, job: CompactionJob, disk: Disk, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        job: CompactionJob,
+        disk: Disk,
+        effort: Effort | None = None,
+        pace: Pace | None = None,
+    ) -> None:
         self._job = job
         self._disk = disk
+        self._effort = effort or Effort()
         self._pace = pace or Throttle(job.bytes_per_second)
         self._bytes_read = 0
         self._bytes_kept = 0
@@ -66,6 +74,7 @@ class Round:
             keyless=compactor.keyless,
             bytes_read=self._bytes_read,
             bytes_kept=self._bytes_kept,
+            bytes_pressed=self._effort.pressed_bytes,
         )
 
     def _learn(self, compactor: "Compactor", dirty: Sequence[SourceSegment]) -> None:
@@ -73,7 +82,7 @@ class Round:
         for segment in dirty:
             for position, piece in self._pieces(segment):
                 with _located(self._path(segment), position):
-                    if not compactor.learn(piece):
+                    if not self._effort.do(piece.size, compactor.learn, piece):
                         return
         compactor.end = self._job.segments[-1].end_offset
 
@@ -92,7 +101,7 @@ class Round:
                 self._bytes_read += segment.size
                 for position, piece in self._pieces(segment):
                     with _located(self._path(segment), position):
-                        left = compactor.filter(piece)
+                        left = self._effort.do(piece.size, compactor.filter, piece)
                     self._pace(output.write(left))
             if output is not None:
                 yield from self._finish(output)
@@ -118,7 +127,7 @@ class Round:
         while position < segment.size:
             data = handle.read(min(wanted, segment.size - position), position)
             with _located(handle.path, position):
-                piece = read_piece(data, offset, segment.end_offset)
+                piece = self._effort.do(0, read_piece, data, offset, segment.end_offset)
             if not piece.size:
                 wanted = _size_of_first(data, handle.path, position, segment.size)
                 continue

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from crc32c import crc32c
-
 from headrace.log.disk import Disk, read_all, write_all
 from headrace.log.errors import CorruptFile, UnsupportedFormat
 from headrace.records import Readable
+from headrace.records.checksum import crc32c
 
 _HEADER: Final = struct.Struct("<4sHH")
 _CHECKSUM: Final = struct.Struct("<I")

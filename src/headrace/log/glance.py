@@ -4,13 +4,12 @@ One look at every header and one checksum for every batch. Anything out of the o
 `verification` then takes its time to find out what is wrong.
 """
 
-from crc32c import crc32c
-
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.handles import FileHandle
 from headrace.log.pace import Pace
 from headrace.log.walk import SCAN_BYTES
 from headrace.records import HEADER_SIZE
+from headrace.records.checksum import crc32c
 from headrace.records.header import LAYOUT, LENGTH_END, MAGIC
 from headrace.records.validate import CHECKED_FROM
 

@@ -17,23 +17,29 @@ def at_once(count: int) -> None:
 
 
 class Throttle:
-    """A pace that stays below a rate, of all the threads together that keep to it."""
+    """A pace that stays below a rate, of all the threads together that keep to it.
+
+    Another thread may change the rates at any time; zero means no limit.
+    """
 
     def __init__(
         self, bytes_per_second: int, sleep: Callable[[float], object] = time.sleep
     ) -> None:
-        self._rate = bytes_per_second
+        self.rate = bytes_per_second
+        self.limit = 0
+        """A rate to stay below besides, for the time being."""
         self._sleep = sleep
         self._lock = Lock()
         self._due = time.monotonic()
 
     def __call__(self, count: int) -> None:
-        """Account for bytes that were read, and wait if they were too many; zero means no limit."""
-        if self._rate <= 0:
+        """Account for bytes that were read, and wait if they were too many."""
+        rate = min((each for each in (self.rate, self.limit) if each > 0), default=0)
+        if not rate:
             return
         with self._lock:
             now = time.monotonic()
-            self._due = max(self._due, now) + count / self._rate
+            self._due = max(self._due, now) + count / rate
             ahead = self._due - now
         if ahead > SLACK_SECONDS:
             self._sleep(ahead)

@@ -75,6 +75,11 @@ class BrokerSettings(Section):
     compaction_rate: int = setting(
         Size(unlimited=True), -1, "Bytes a second that compaction moves at most; -1: no limit."
     )
+    compaction_floor: int = setting(
+        Size(minimum=1 << 20),
+        "16 MiB",
+        "Bytes a second below which compaction stops giving way to others.",
+    )
 
     scrub_interval_ms: int = setting(
         Duration(minimum=1, unlimited=True),
@@ -98,6 +103,11 @@ class BrokerSettings(Section):
         Size(unlimited=True),
         "64 MiB",
         "Bytes a second that go to the archive at most, so that producers go on; -1: no limit.",
+    )
+    archive_floor: int = setting(
+        Size(minimum=1 << 20),
+        "16 MiB",
+        "Bytes a second that archiving keeps beside busy producers.",
     )
     archive_cache: int = setting(
         Size(), "4 GiB", "Local disk space for archived segments that somebody reads."

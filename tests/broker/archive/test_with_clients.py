@@ -141,8 +141,16 @@ def test_the_whole_retention_empties_the_archive(data: Path, location: Path) -> 
             )
         )
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
-        low, high = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=10)
+        seen: list[tuple[int, int]] = []
+
+        def has_settled() -> bool:
+            """Whether retention has left the log alone for ten looks, several of its own."""
+            seen.append(consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=10))
+            return len(seen) >= 10 and len(set(seen[-10:])) == 1
+
+        eventually(has_settled)
         consumer.close()
+        low, high = seen[-1]
         assert low > 0
         eventually(lambda: local_segments(data)[0] > low)
         assert high == 1000

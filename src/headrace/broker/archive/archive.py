@@ -63,6 +63,15 @@ class BrokerArchive:
             else:
                 self.doomed.discard(facts["topic_id"])
 
+    @property
+    def limit(self) -> int:
+        """Bytes a second that uploads are held to because producers are busy; 0 if they are not."""
+        return self._pace.limit
+
+    def hold_back(self, bytes_per_second: int) -> None:
+        """Upload no faster than this from now on, or as `archive_rate` says for 0."""
+        self._pace.limit = bytes_per_second
+
     def attach(self, partition: "Partition", topic_id: uuid.UUID, directory: Path) -> None:
         """Let a partition use the archive."""
         identity = ArchivedPartition(partition.topic, topic_id.hex, partition.index)
@@ -75,6 +84,11 @@ class BrokerArchive:
             partition.look_again,
             self._pace,
         )
+
+    @staticmethod
+    def keeps_manifest(directory: Path) -> bool:
+        """Whether the partition in a directory has, or had, something in an archive."""
+        return LOCAL_MANIFEST in SYSTEM_DISK.names(directory)
 
     def detach(self, partition: "Partition", directory: Path) -> None:
         """Let a partition use the archive no longer; its topic must be doomed."""
@@ -112,8 +126,3 @@ class BrokerArchive:
     def _note(self, topic_id: str, *, doomed: bool) -> None:
         facts = {"version": ENTRY_VERSION, "topic_id": topic_id, "doomed": doomed}
         self.journal.append(orjson.dumps(facts))
-
-
-def keeps_manifest(directory: Path) -> bool:
-    """Whether a partition has, or had, something in an archive."""
-    return LOCAL_MANIFEST in SYSTEM_DISK.names(directory)

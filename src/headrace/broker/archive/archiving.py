@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from headrace.broker.archive.archive import BrokerArchive
 from headrace.broker.archive.partition import PartitionArchive
 from headrace.broker.partition import Partition
+from headrace.broker.traffic import Traffic, beside_producers
 from headrace.log import SYSTEM_DISK, Segment
 from headrace.log.archive.journals import JournalArchive, copy_journals
 from headrace.log.archive.manifest import PARTITIONS
@@ -124,10 +125,14 @@ class Archiving:
         ]
 
     async def _repeat(self) -> None:
+        traffic = Traffic(self._core.settings.archive_floor)
         while True:
             more = False
             try:
-                more = await self.round()
+                async with beside_producers(
+                    self._core, traffic, self._archive.hold_back, concerns=_is_archived
+                ):
+                    more = await self.round()
                 self._pause = 0.0
                 self.failure = None
             except (LogError, OSError) as error:
@@ -215,3 +220,7 @@ class Archiving:
 
     async def _blocking(self, work: Callable[[], T]) -> T:
         return await self._core.loop.run_in_executor(self._archive.uploads, work)
+
+
+def _is_archived(partition: Partition) -> bool:
+    return partition.archive is not None

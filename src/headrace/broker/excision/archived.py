@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.broker.archive.archive import BrokerArchive, keeps_manifest
+from headrace.broker.archive.archive import BrokerArchive
 from headrace.broker.archive.partition import PartitionArchive
 from headrace.broker.excision.places import Rewritten
 from headrace.broker.excision.process import ExcisionProcess
@@ -127,7 +127,7 @@ async def archived_objects(
     """
     archived = partition.archive
     if archived is None or archive is None:
-        if keeps_manifest(directory):
+        if BrokerArchive.keeps_manifest(directory):
             raise ExcisionRefused(
                 f"{partition.topic}-{partition.index} has records in an archive, and this broker "
                 "was started without it: set broker.archive and start it again"

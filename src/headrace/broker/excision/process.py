@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.broker.worker_process import start_worker
 from headrace.log.errors import LogError
 from headrace.log.excision import (
     CheckReport,
@@ -37,14 +36,7 @@ class ExcisionProcess:
         self._on_progress = on_progress
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headrace-excision")
         self._loop = asyncio.get_running_loop()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            # A Ctrl-C on the broker's terminal is the broker's to handle.
-            start_new_session=True,
-        )
+        self._process = start_worker(WORKER)
         self._introduction: dict[str, Any] | None = {**wanted.as_json(), "tag": tag}
 
     async def find(self, segment: SegmentFile) -> Findings:

@@ -10,10 +10,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.broker.worker_process import become_nice
 from headrace.log.disk import SYSTEM_DISK
 from headrace.log.errors import LogError
 from headrace.log.excision import SegmentFile, Wanted
@@ -88,8 +88,7 @@ class _Reports:
 
 def main() -> None:
     """Do what stdin says; its first line says what is to be erased."""
-    with suppress(OSError):
-        os.nice(NICENESS)
+    become_nice(NICENESS)
     reports = _Reports()
     first = sys.stdin.readline()
     if not first:

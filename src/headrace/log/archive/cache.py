@@ -11,8 +11,6 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
-from crc32c import crc32c
-
 from headrace.log.archive.manifest import ArchivedPartition, ArchivedSegment
 from headrace.log.archive.store import ArchiveStore
 from headrace.log.disk import Disk, write_all
@@ -20,6 +18,7 @@ from headrace.log.errors import ArchiveDamaged, ArchiveUnavailable, storage_erro
 from headrace.log.handles import FileHandle
 from headrace.log.index_file import rebuild_index
 from headrace.log.segment import Segment
+from headrace.records.checksum import crc32c
 
 CACHE: Final = "archive.cache"
 """The name of the cache's directory in the data directory."""

@@ -10,8 +10,6 @@ from pathlib import Path
 from threading import Event
 from typing import Self
 
-from crc32c import crc32c
-
 from headrace.log.archive.archived_log import ArchivedLog
 from headrace.log.archive.manifest import (
     MANIFEST_FORMAT,
@@ -27,6 +25,7 @@ from headrace.log.handles import FileHandle
 from headrace.log.pace import Pace, at_once
 from headrace.log.segment import Segment
 from headrace.log.transactions import AbortedTransaction
+from headrace.records.checksum import crc32c
 
 
 @dataclass(frozen=True, slots=True)
