@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"confluent_kafka", "numba", "numpy", "obstore", "pyarrow"}
+HEAVY = {"confluent_kafka", "numba", "numpy", "obstore", "pandas", "polars", "pyarrow", "pyspark"}
 
 EVERYTHING_UNDER = """
 import importlib, pkgutil
@@ -39,6 +39,11 @@ def test_importing_headrace_loads_nothing_but_itself() -> None:
 def test_the_pytest_plugin_loads_no_broker_and_no_client() -> None:
     loaded = modules_after("import headrace.testing.plugin")
     assert not loaded & (HEAVY | {"kio", "rich", "typer", "uvloop"})
+
+
+def test_describing_flows_loads_no_spark() -> None:
+    loaded = modules_after("import headrace.streams")
+    assert not loaded & (HEAVY | {"py4j", "rich", "typer"})
 
 
 @pytest.mark.parametrize("arguments", ["--help", "broker --help", "topics --help", "--version"])

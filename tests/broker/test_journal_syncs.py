@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.groups import Committed, TopicPartition
+from headrace.broker.groups.entries import Committed, TopicPartition
 from headrace.broker.handlers.topics import journal_failure
 from headrace.broker.server import Server
 from headrace.settings import BrokerSettings

@@ -1,39 +1,38 @@
 """What all handlers share: the topics, the groups, the clock, the counters.
 
 A `BrokerCore` is a broker without its sockets. It belongs to one event loop and one data directory.
+Its stores are open as long as it is; who works with them is made when first needed, which `later`
+is about.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from headrace.broker.archive.archive import BrokerArchive
-from headrace.broker.archive.archiving import Archiving
 from headrace.broker.durability import GroupCommit, Waiter
-from headrace.broker.excision.jobs import Excisions
-from headrace.broker.groups.configs import GROUP_CONFIG_LIMITS
-from headrace.broker.groups.consumer.assignors import ASSIGNORS
-from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.groups.offsets import OffsetStore
 from headrace.broker.groups.overtaken import OvertakenGroups
-from headrace.broker.groups.settings import ConsumerTimes, GroupSettings
 from headrace.broker.memory import RequestMemory
 from headrace.broker.metrics import Metrics
-from headrace.broker.participants import BrokerParticipants
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.topics import NODE_ID, Catalogue, Topic
-from headrace.broker.transactions import (
-    TransactionCoordinator,
-    TransactionSettings,
-    TransactionStore,
-)
+from headrace.broker.transactions.store import TransactionStore
 from headrace.broker.verification import Verification
 from headrace.clock import Clock, SystemClock
 from headrace.log import SYSTEM_DISK, DataDirectory, Disk, Flush, Journal
 from headrace.settings import BrokerSettings
+
+if TYPE_CHECKING:
+    from headrace.broker.archive.archive import BrokerArchive
+    from headrace.broker.archive.archiving import Archiving
+    from headrace.broker.excision.jobs import Excisions
+    from headrace.broker.groups.coordinator import GroupCoordinator
+    from headrace.broker.transactions.coordinator import TransactionCoordinator
 
 log = logging.getLogger("headrace.broker")
 
@@ -79,12 +78,9 @@ class BrokerCore:
             self.commits = GroupCommit(loop)
             opened.callback(self.commits.close)
             self.verification = Verification(loop, self.metrics)
-            self.archive: BrokerArchive | None = None
+            self.archive = self._open_archive(settings.archive, directory)
             """Where sealed segments go, if the broker was given an archive."""
-            if settings.archive is not None:
-                self.archive = BrokerArchive(
-                    settings.archive, directory, settings, loop, self.clock
-                )
+            if self.archive is not None:
                 opened.callback(self.archive.close)
             self.topics = Catalogue(
                 directory,
@@ -114,39 +110,84 @@ class BrokerCore:
                     for each in self.partitions()
                 ),
             )
-            self.groups = GroupCoordinator(
-                clock=self.clock,
-                timers=loop,
-                offsets=self.offsets,
-                topics=self.topics,
-                settings=GroupSettings(
-                    initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-                    min_session_timeout_ms=settings.group_min_session_timeout_ms,
-                    max_session_timeout_ms=settings.group_max_session_timeout_ms,
-                    consumer_times=ConsumerTimes(
-                        session_timeout_ms=settings.group_consumer_session_timeout_ms,
-                        heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
-                    ),
-                    consumer_max_size=settings.group_consumer_max_size,
-                    offsets_retention_ms=settings.offsets_retention_ms,
-                ),
-            )
-            self.excisions = Excisions(self)
-            self.archiving = None if self.archive is None else Archiving(self, self.archive)
             self.transaction_store = TransactionStore.open(directory.journal("transactions"))
             opened.callback(self.transaction_store.journal.close)
-            self.transactions = TransactionCoordinator(
-                clock=self.clock,
-                timers=loop,
-                store=self.transaction_store,
-                participants=BrokerParticipants(self),
-                new_producer_id=self.producer_ids.allocate,
-                settings=TransactionSettings(
-                    max_timeout_ms=settings.transaction_max_timeout_ms,
-                    expiration_ms=settings.transactional_id_expiration_ms,
-                ),
-            )
             self._opened = opened.pop_all()
+
+    @cached_property
+    def groups(self) -> "GroupCoordinator":
+        """Who leads the groups."""
+        from headrace.broker.groups.coordinator import GroupCoordinator
+        from headrace.broker.groups.settings import ConsumerTimes, GroupSettings
+
+        settings = self.settings
+        return GroupCoordinator(
+            clock=self.clock,
+            timers=self.loop,
+            offsets=self.offsets,
+            topics=self.topics,
+            settings=GroupSettings(
+                initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                min_session_timeout_ms=settings.group_min_session_timeout_ms,
+                max_session_timeout_ms=settings.group_max_session_timeout_ms,
+                consumer_times=ConsumerTimes(
+                    session_timeout_ms=settings.group_consumer_session_timeout_ms,
+                    heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+                ),
+                consumer_max_size=settings.group_consumer_max_size,
+                offsets_retention_ms=settings.offsets_retention_ms,
+            ),
+        )
+
+    @cached_property
+    def transactions(self) -> "TransactionCoordinator":
+        """Who leads the transactions."""
+        from headrace.broker.participants import BrokerParticipants
+        from headrace.broker.transactions.coordinator import TransactionCoordinator
+        from headrace.broker.transactions.settings import TransactionSettings
+
+        return TransactionCoordinator(
+            clock=self.clock,
+            timers=self.loop,
+            store=self.transaction_store,
+            participants=BrokerParticipants(self),
+            new_producer_id=self.producer_ids.allocate,
+            settings=TransactionSettings(
+                max_timeout_ms=self.settings.transaction_max_timeout_ms,
+                expiration_ms=self.settings.transactional_id_expiration_ms,
+            ),
+        )
+
+    @cached_property
+    def excisions(self) -> "Excisions":
+        """Who erases records."""
+        from headrace.broker.excision.jobs import Excisions
+
+        return Excisions(self)
+
+    @cached_property
+    def archiving(self) -> "Archiving | None":
+        """Who moves segments to the archive, if there is one."""
+        if self.archive is None:
+            return None
+        from headrace.broker.archive.archiving import Archiving
+
+        return Archiving(self, self.archive)
+
+    async def recover(self) -> None:
+        """Bring back the groups and transactions that the directory tells of.
+
+        To be called before anybody reads. Where it tells of none, nobody is there to lead any yet:
+        see `later`.
+        """
+        if self.offsets.groups():
+            self.groups.start()
+        if (
+            len(self.transaction_store)
+            or self.offsets.pending_producers()
+            or any(partition.log.transactions.open for partition in self.partitions())
+        ):
+            await self.transactions.recover()
 
     def partitions(self) -> Iterable[Partition]:
         """Every partition of every topic."""
@@ -202,6 +243,15 @@ class BrokerCore:
             if journal.dirty:
                 self.commits.request(self._sync_of(journal))
 
+    def _open_archive(
+        self, location: str | None, directory: DataDirectory
+    ) -> "BrokerArchive | None":
+        if location is None:
+            return None
+        from headrace.broker.archive.archive import BrokerArchive
+
+        return BrokerArchive(location, directory, self.settings, self.loop, self.clock)
+
     def _sync_of(self, journal: Journal) -> JournalSync:
         return self._syncs.setdefault(id(journal), JournalSync(journal))
 
@@ -211,48 +261,6 @@ class BrokerCore:
         What a client then does with a topic that it has just seen could be lost with the topic.
         """
         return self.commits.is_busy_with(self._syncs.get(id(journal)))
-
-    def described(self) -> dict[str, str]:
-        """The broker's settings under the names that Kafka's tools look for."""
-        settings = self.settings
-        return {
-            "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
-            "broker.id": str(self.node_id),
-            "connections.max.idle.ms": str(settings.idle_connection_ms),
-            "default.replication.factor": "1",
-            "flush": settings.flush,
-            "group.consumer.assignment.interval.ms": "0",
-            "group.consumer.assignors": ",".join(ASSIGNORS),
-            "group.consumer.heartbeat.interval.ms": str(
-                settings.group_consumer_heartbeat_interval_ms
-            ),
-            "group.consumer.max.size": str(settings.group_consumer_max_size or 2**31 - 1),
-            "group.consumer.migration.policy": "disabled",
-            "group.consumer.session.timeout.ms": str(settings.group_consumer_session_timeout_ms),
-            **GROUP_CONFIG_LIMITS,
-            "group.coordinator.rebalance.protocols": "classic,consumer",
-            "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
-            "group.max.session.timeout.ms": str(settings.group_max_session_timeout_ms),
-            "group.min.session.timeout.ms": str(settings.group_min_session_timeout_ms),
-            "log.cleaner.backoff.ms": str(settings.compaction_check_ms),
-            "log.cleaner.dedupe.buffer.size": str(settings.compaction_memory),
-            "log.cleaner.enable": "true",
-            "log.dirs": str(settings.data.absolute()),
-            "log.flush.interval.ms": str(settings.flush_interval_ms),
-            "log.retention.bytes": str(settings.retention_bytes),
-            "log.retention.check.interval.ms": str(settings.retention_check_ms),
-            "log.retention.ms": str(settings.retention_ms),
-            "log.roll.ms": str(settings.segment_age_ms),
-            "log.segment.bytes": str(settings.segment_bytes),
-            "message.max.bytes": str(settings.max_message_bytes),
-            "node.id": str(self.node_id),
-            "num.partitions": str(settings.partitions),
-            "offsets.retention.minutes": str(settings.offsets_retention_ms // 60_000),
-            "remote.log.storage.system.enable": str(self.archive is not None).lower(),
-            "socket.request.max.bytes": str(settings.max_request_bytes),
-            "transaction.max.timeout.ms": str(settings.transaction_max_timeout_ms),
-            "transactional.id.expiration.ms": str(settings.transactional_id_expiration_ms),
-        }
 
     async def close(self) -> None:
         """Sync and close everything cleanly, so that the next start has nothing to recover."""

@@ -57,13 +57,13 @@ class Dispatcher:
         call = Call(
             version, correlation_id, client_id, connection.client_host, connection.address, codec
         )
-        if api.answer_frame is not None:
-            reply = api.answer_frame(self._core, frame, body, call)
+        handler = api.handler or api.find_handler()
+        if api.reads_frame:
+            answered: Reply | Pending | None = handler(self._core, frame, body, call)
             if api_key == PRODUCE:
                 connection.route = call.route
-            return reply
-        assert api.answer is not None
-        answer = api.answer(self._core, codec.read(frame, body), call)
+            return answered
+        answer = handler(self._core, codec.read(frame, body), call)
         if not inspect.iscoroutine(answer):
             return codec.write(correlation_id, answer)
         pending = Pending()

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from headrace.broker.event_loop import new_event_loop
+from headrace.broker.later import first_clients_served
 from headrace.broker.server import Server
 from headrace.errors import HeadraceError
 from headrace.settings import BrokerSettings, UnknownSetting
@@ -113,10 +114,12 @@ class Broker:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         server = Server(BrokerSettings(data=self.data, **self._settings))
-        await server.start()
+        await server.listen()
         self._bootstrap = server.address
         self._started.set()
-        await self._stopping.wait()
+        if await first_clients_served(self._stopping):
+            await server.complete()
+            await self._stopping.wait()
         await server.stop()
 
     def _raise_failure(self, thread: threading.Thread) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from headrace.broker.groups import TopicPartition
-from headrace.broker.transactions import OpenTransaction, Told
+from headrace.broker.groups.entries import TopicPartition
+from headrace.broker.transactions.participants import OpenTransaction, Told
 from headrace.records import Marker
 
 if TYPE_CHECKING:

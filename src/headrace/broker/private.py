@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from headrace.broker.handlers import archive, excision
+from headrace.broker import handlers
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
@@ -26,12 +26,8 @@ VERSION: Final = 0
 Operation = Callable[["BrokerCore", dict[str, Any]], Awaitable[object]]
 """Answers the parameters of a request."""
 
-OPERATIONS: Final[dict[str, Operation]] = {
-    "archive.state": archive.state,
-    "excision.start": excision.start,
-    "excision.poll": excision.poll,
-}
-"""What can be asked."""
+OPERATIONS: Final = ("archive.state", "excision.start", "excision.poll")
+"""What can be asked: a module of `handlers` and a function in it."""
 
 _HEADER: Final = struct.Struct(">ii")
 
@@ -42,10 +38,14 @@ async def answer(core: "BrokerCore", request: bytes, version: int) -> dict[str, 
         return _error("version", f"this broker knows version {VERSION}, not {version}")
     try:
         parameters = orjson.loads(request)
-        operation = OPERATIONS[parameters["operation"]]
+        named = parameters["operation"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
+        named = None
+    if named not in OPERATIONS:
         known = ", ".join(OPERATIONS)
         return _error("operation", f"this broker knows the operations {known}; update it")
+    family, _, name = named.partition(".")
+    operation: Operation = handlers.find(family, name)
     try:
         return {"result": await operation(core, parameters)}
     except HeadraceError as error:

@@ -22,14 +22,20 @@ def run(settings: BrokerSettings, *, on_ready: Callable[[str], None]) -> None:
     `HeadraceError` if the broker cannot start.
     """
     _raise_file_limit()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(settings, on_ready))
+    # What is imported from now on stays; looking for garbage in it would only take time.
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(settings, on_ready))
+    finally:
+        gc.enable()
 
 
 async def _serve(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
     # kio imports Hypothesis where it is installed, to register strategies that a broker never
     # uses; that would double the time to start in every development environment.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    from headrace.broker.later import first_clients_served
     from headrace.broker.server import Server
 
     stopping = asyncio.Event()
@@ -37,12 +43,14 @@ async def _serve(settings: BrokerSettings, on_ready: Callable[[str], None]) -> N
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     server = Server(settings)
-    await server.start()
-    _spare_the_collector()
+    await server.listen()
     if server.monitor_address:
         log.info("metrics and health on http://%s", server.monitor_address)
     on_ready(server.listening)
-    await stopping.wait()
+    if await first_clients_served(stopping):
+        await server.complete()
+        _spare_the_collector()
+        await stopping.wait()
     log.info("stopping")
     await server.stop()
 
@@ -64,3 +72,4 @@ def _spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
+    gc.enable()

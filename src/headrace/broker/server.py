@@ -5,18 +5,22 @@ import contextlib
 import logging
 import socket
 import time
+from typing import TYPE_CHECKING
 
+from headrace.broker import later
 from headrace.broker.connection import SCRATCH_BYTES, Connection
 from headrace.broker.core import BrokerCore
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.event_loop import reason_of
 from headrace.broker.housekeeping import Housekeeping
-from headrace.broker.monitor import Monitor
 from headrace.broker.scrubbing import Scrubbing
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.log import SYSTEM_DISK, Disk
 from headrace.settings import BrokerSettings, join_address, split_address
+
+if TYPE_CHECKING:
+    from headrace.broker.monitor import Monitor
 
 log = logging.getLogger("headrace.broker")
 
@@ -38,8 +42,10 @@ class CannotListen(HeadraceError):
 class Server:
     """A broker with its sockets; made and used inside a running event loop.
 
-    `start` opens the data directory and listens; from then on everything happens in callbacks.
-    `stop` answers what can be answered, closes the connections and leaves a clean directory.
+    The data directory is open from the beginning. `listen` lets clients in, and from then on
+    everything happens in callbacks; `complete` loads what the first clients did not wait for (see
+    `later`) and begins what is done by the clock; `start` does both. `stop` answers what can be
+    answered, closes the connections and leaves a clean directory.
     """
 
     def __init__(
@@ -80,23 +86,39 @@ class Server:
         return self._monitor.address if self._monitor else None
 
     async def start(self) -> None:
-        """Begin to listen; nothing is left open if that fails."""
+        """Begin to listen, and everything else; nothing is left open if that fails."""
+        await self.listen()
+        await self.complete()
+
+    async def listen(self) -> None:
+        """Let clients in, who can ask for anything; nothing is left open if that fails."""
         try:
-            await self.core.transactions.recover()
+            await self.core.recover()
             self._listener = await self._listen()
             self.port = self._listener.sockets[0].getsockname()[1]
             if self.settings.metrics is not None:
+                from headrace.broker.monitor import Monitor
+
                 self._monitor = Monitor(self.core)
                 await self._monitor.start(*split_address(self.settings.metrics))
+            if self.core.archiving is not None:
+                self.core.archiving.start()
         except BaseException:
             await self.stop()
             raise
-        self._housekeeping.start()
-        self._scrubbing.start()
-        if self.core.archiving is not None:
-            self.core.archiving.start()
-        self.core.groups.start()
-        self.core.transactions.start()
+
+    async def complete(self) -> None:
+        """Load what is missing and begin what is done by the clock; stops if that fails."""
+        try:
+            await later.load()
+            self._housekeeping.start()
+            self._scrubbing.start()
+            self.core.groups.start()
+            self.core.transactions.start()
+        except BaseException:
+            log.exception("the broker stops, because not all of it could be loaded")
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Stop listening, answer who waits, close every connection and the data directory."""

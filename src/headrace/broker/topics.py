@@ -10,12 +10,11 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import orjson
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.archive.archive import BrokerArchive, keeps_manifest
 from headrace.broker.archive.configs import COPY_DISABLED, archives, check_archiving
 from headrace.broker.durability import GroupCommit
 from headrace.broker.partition import Partition
@@ -31,6 +30,9 @@ from headrace.errors import HeadraceError
 from headrace.log import DataDirectory, Journal, PartitionLog
 from headrace.log.errors import ArchiveRefused, LogError
 from headrace.settings import BrokerSettings
+
+if TYPE_CHECKING:
+    from headrace.broker.archive.archive import BrokerArchive
 
 log = logging.getLogger("headrace.broker")
 
@@ -135,7 +137,7 @@ class Catalogue:
         clock: Clock,
         commits: GroupCommit,
         verification: Verification,
-        archive: BrokerArchive | None = None,
+        archive: "BrokerArchive | None" = None,
     ) -> None:
         self._directory = directory
         self._settings = settings
@@ -331,7 +333,7 @@ class Catalogue:
         if archives(topic.values):
             if partition.archive is None:
                 self._archive.attach(partition, topic.id, directory)
-        elif partition.archive is not None or keeps_manifest(directory):
+        elif partition.archive is not None or self._archive.keeps_manifest(directory):
             self._archive.doom(topic.id)
             self._archive.detach(partition, directory)
 

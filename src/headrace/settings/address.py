@@ -1,7 +1,5 @@
 """Network addresses as settings: "HOST:PORT", with brackets around an IPv6 host."""
 
-from dataclasses import dataclass
-
 
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of an address; ValueError says what a good one looks like.
@@ -29,7 +27,6 @@ def join_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-@dataclass(frozen=True, slots=True)
 class Address:
     """One HOST:PORT; port 0 asks the system for a free one."""
 
@@ -44,7 +41,6 @@ class Address:
         return address
 
 
-@dataclass(frozen=True, slots=True)
 class Addresses:
     """One HOST:PORT or several, separated by commas."""
 

@@ -6,9 +6,8 @@ the environment gives strings, so every kind understands both.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from headrace.settings.units import format_duration, format_size, parse_duration, parse_size
 
@@ -36,7 +35,6 @@ class Kind(Protocol[T_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class Text:
     """Any text that is not empty."""
 
@@ -51,8 +49,7 @@ class Text:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -68,7 +65,6 @@ class Choice:
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class Switch:
     """True or false."""
 
@@ -83,8 +79,7 @@ class Switch:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(NamedTuple):
     """A whole number within bounds."""
 
     minimum: int = 0
@@ -100,8 +95,7 @@ class Whole:
         return _bounded(value, self.minimum, self.maximum, str, "must be a whole number")
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """A number of bytes: an integer, or text such as "512 MB" or "1 GiB"."""
 
     minimum: int = 0
@@ -122,8 +116,7 @@ class Size:
         return _bounded(value, self.minimum, self.maximum, format_size, expected)
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(NamedTuple):
     """A time span such as "250ms" or "7 days", kept as whole milliseconds.
 
     A bare number is refused, because nobody can tell seconds from milliseconds by looking at it;
@@ -152,7 +145,6 @@ class Duration:
         return _bounded(value, self.minimum, self.maximum, format_duration, expected)
 
 
-@dataclass(frozen=True, slots=True)
 class Location:
     """A path; a relative one starts at the working directory, and ~ is the home directory."""
 
@@ -168,7 +160,6 @@ class Location:
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class Properties:
     """A table of names and plain values that is passed on as it is, with values as text."""
 
@@ -183,8 +174,7 @@ class Properties:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Maybe(Generic[T]):
+class Maybe(NamedTuple, Generic[T]):
     """Another kind of value, or None when nobody sets it."""
 
     kind: Kind[T]

@@ -5,13 +5,13 @@ from uuid import uuid4
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import (
+from headrace.broker.groups.consumer.messages import (
     ConsumerGroupDescription,
-    GroupError,
     Heartbeat,
     HeartbeatAnswer,
-    Share,
 )
+from headrace.broker.groups.consumer.partitions import Share
+from headrace.broker.groups.errors import GroupError
 from tests.broker.groups.simulation import GROUP, Simulation
 
 REBALANCE_MS = 30_000

@@ -31,11 +31,20 @@ class GroupWire(Wire):
         return self.send(api, version, **sayable(api, version, content))
 
     def find_coordinator(self, group: str) -> None:
-        """Wait until the cluster has a coordinator; Kafka makes one when it is first asked."""
+        """Wait until the group has a coordinator that knows its part.
+
+        Kafka makes one when it is first asked, and names it before it has loaded its groups.
+        """
         deadline = time.monotonic() + 20
-        while self.ask("find_coordinator", 1, key=group, key_type=0).error_code:
+        while not self._is_coordinated(group):
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+    def _is_coordinated(self, group: str) -> bool:
+        if self.ask("find_coordinator", 1, key=group, key_type=0).error_code:
+            return False
+        (described,) = self.ask("describe_groups", 0, groups=[group]).groups
+        return described.error_code is ErrorCode.none
 
     def join(self, version: int, group: str, **changes: Any) -> Any:
         """Join; in versions that ask for it, twice."""

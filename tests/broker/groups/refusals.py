@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import GroupError
+from headrace.broker.groups.errors import GroupError
 from tests.broker.groups.simulation import let_tasks_run
 
 

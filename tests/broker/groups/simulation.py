@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from headrace.broker.groups import (
-    GroupCoordinator,
-    GroupSettings,
+from headrace.broker.groups.classic.messages import (
     Joined,
     JoinRequest,
-    MemberIdRequired,
     MemberProtocol,
-    OffsetStore,
     Synced,
     SyncRequest,
 )
+from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.errors import MemberIdRequired
+from headrace.broker.groups.offsets import OffsetStore
+from headrace.broker.groups.settings import GroupSettings
 from headrace.clock import ManualClock
 from headrace.log import Journal
 

@@ -5,15 +5,12 @@ import asyncio
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import (
-    Committed,
-    Committer,
-    Departure,
-    GroupCoordinator,
-    GroupSettings,
-    GroupState,
-    TopicPartition,
-)
+from headrace.broker.groups.classic.messages import Departure
+from headrace.broker.groups.classic.state import GroupState
+from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.messages import Committer
+from headrace.broker.groups.settings import GroupSettings
 from tests.broker.groups.refusals import refusal, refused
 from tests.broker.groups.simulation import GROUP, START_MS, Simulation
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.groups import ASSIGNORS, PartitionId
-from headrace.broker.groups.consumer.assignors import Claim, Targets, contiguous, uniform
+from headrace.broker.groups.consumer.assignors import ASSIGNORS, Claim, Targets, contiguous, uniform
+from headrace.broker.groups.consumer.partitions import PartitionId
 
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
 

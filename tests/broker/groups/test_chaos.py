@@ -14,19 +14,17 @@ from typing import Final
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import (
-    Committed,
-    Committer,
+from headrace.broker.groups.classic.messages import (
     Departure,
-    GroupError,
-    GroupState,
     Joined,
     JoinRequest,
-    MemberIdRequired,
     MemberProtocol,
     SyncRequest,
-    TopicPartition,
 )
+from headrace.broker.groups.classic.state import GroupState
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.errors import GroupError, MemberIdRequired
+from headrace.broker.groups.messages import Committer
 from tests.broker.groups.simulation import GROUP, Simulation, let_tasks_run
 
 PARTITIONS: Final = range(12)

@@ -3,7 +3,9 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import Committed, Committer, MemberProtocol, TopicPartition
+from headrace.broker.groups.classic.messages import MemberProtocol
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.messages import Committer
 from headrace.log.errors import StorageFull
 from tests.broker.groups.refusals import refused
 from tests.broker.groups.simulation import (

@@ -12,12 +12,9 @@ from typing import Final
 
 import pytest
 
-from headrace.broker.groups import (
-    ConsumerGroupState,
-    ConsumerMemberDescription,
-    ConsumerTimes,
-    PartitionId,
-)
+from headrace.broker.groups.consumer.messages import ConsumerGroupState, ConsumerMemberDescription
+from headrace.broker.groups.consumer.partitions import PartitionId
+from headrace.broker.groups.settings import ConsumerTimes
 from tests.broker.groups.consumers import REBALANCE_MS, SimulatedConsumer, described
 from tests.broker.groups.simulation import Simulation
 

@@ -5,7 +5,8 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import ConsumerGroupState, PartitionId, Share
+from headrace.broker.groups.consumer.messages import ConsumerGroupState
+from headrace.broker.groups.consumer.partitions import PartitionId, Share
 from tests.broker.groups.consumers import REBALANCE_MS, SimulatedConsumer, described, settle
 from tests.broker.groups.refusals import refused
 from tests.broker.groups.simulation import GROUP, Simulation

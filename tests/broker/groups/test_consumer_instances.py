@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import Departure
+from headrace.broker.groups.classic.messages import Departure
 from tests.broker.groups.consumers import SimulatedConsumer, described, settle
 from tests.broker.groups.refusals import refused
 from tests.broker.groups.simulation import GROUP, Simulation

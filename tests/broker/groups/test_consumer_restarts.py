@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import ConsumerGroupState
 from headrace.broker.groups import offsets as offsets_module
+from headrace.broker.groups.consumer.messages import ConsumerGroupState
 from headrace.log.errors import StorageError
 from tests.broker.groups.consumers import SimulatedConsumer, described, settle
 from tests.broker.groups.refusals import refused

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import Committed, Committer, Departure, GroupKind, TopicPartition
+from headrace.broker.groups.classic.messages import Departure
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.messages import Committer, GroupKind
 from tests.broker.groups.consumers import SimulatedConsumer, described, settle
 from tests.broker.groups.refusals import refusal, refused
 from tests.broker.groups.simulation import GROUP, START_MS, Simulation, subscription

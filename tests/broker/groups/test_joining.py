@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import Departure, GroupState, MemberProtocol
+from headrace.broker.groups.classic.messages import Departure, MemberProtocol
+from headrace.broker.groups.classic.state import GroupState
 from tests.broker.groups.refusals import refusal, refused
 from tests.broker.groups.simulation import GROUP, RANGE, SESSION_MS, Simulation, let_tasks_run
 

@@ -2,7 +2,8 @@
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import Departure, GroupState
+from headrace.broker.groups.classic.messages import Departure
+from headrace.broker.groups.classic.state import GroupState
 from tests.broker.groups.refusals import refusal, refused
 from tests.broker.groups.simulation import GROUP, Simulation
 

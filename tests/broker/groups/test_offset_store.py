@@ -6,17 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.groups import Committed, OffsetStore, TopicPartition, UnreadableEntry
 from headrace.broker.groups import offsets as offsets_module
 from headrace.broker.groups.entries import (
+    Committed,
     Entry,
     GroupDeleted,
     GroupSettled,
     OffsetsCommitted,
     OffsetsRemoved,
+    TopicPartition,
+    UnreadableEntry,
     decode,
     encode,
 )
+from headrace.broker.groups.offsets import OffsetStore
 from headrace.log import Journal
 
 ORDERS = TopicPartition("orders", 0)

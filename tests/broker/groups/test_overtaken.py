@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.groups import Committed, OffsetStore, TopicPartition
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.offsets import OffsetStore
 from headrace.broker.groups.overtaken import Overtaken, OvertakenGroups
 from headrace.log import Journal
 

@@ -1,6 +1,8 @@
 """When offsets expire (KIP-211), also across restarts."""
 
-from headrace.broker.groups import Committed, Committer, Departure, TopicPartition
+from headrace.broker.groups.classic.messages import Departure
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.messages import Committer
 from tests.broker.groups.simulation import GROUP, Simulation, subscription
 
 ORDERS = TopicPartition("orders", 0)

@@ -2,7 +2,8 @@
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import Departure, GroupState, Joined, MemberProtocol
+from headrace.broker.groups.classic.messages import Departure, Joined, MemberProtocol
+from headrace.broker.groups.classic.state import GroupState
 from tests.broker.groups.refusals import refusal, refused
 from tests.broker.groups.simulation import GROUP, REBALANCE_MS, SESSION_MS, Simulation
 

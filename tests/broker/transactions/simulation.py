@@ -10,15 +10,13 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from headrace.broker.groups import Committed, OffsetStore, TopicPartition
-from headrace.broker.transactions import (
-    Identity,
-    OpenTransaction,
-    Told,
-    TransactionCoordinator,
-    TransactionSettings,
-    TransactionStore,
-)
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.offsets import OffsetStore
+from headrace.broker.transactions.coordinator import TransactionCoordinator
+from headrace.broker.transactions.participants import OpenTransaction, Told
+from headrace.broker.transactions.settings import TransactionSettings
+from headrace.broker.transactions.state import Identity
+from headrace.broker.transactions.store import TransactionStore
 from headrace.clock import ManualClock
 from headrace.log import Flush, Journal, LogSettings, PartitionLog
 from headrace.records import (

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.groups import TopicPartition
-from headrace.broker.transactions import (
-    Identity,
-    TransactionError,
-    TransactionRecord,
-    TransactionState,
-)
+from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.transactions import store as store_module
 from headrace.broker.transactions.decisions import completed, ended, initialized
 from headrace.broker.transactions.entries import Forgotten, UnreadableEntry, decode, encode
-from headrace.broker.transactions.state import LAST_EPOCH
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import (
+    LAST_EPOCH,
+    Identity,
+    TransactionRecord,
+    TransactionState,
+)
 from tests.broker.transactions.simulation import (
     PARTITIONS,
     TIMEOUT_MS,

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from headrace.broker.groups import TopicPartition
-from headrace.broker.transactions import Identity, TransactionError
+from headrace.broker.groups.entries import TopicPartition
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import Identity
 from tests.broker.transactions.simulation import (
     GROUP,
     PARTITIONS,

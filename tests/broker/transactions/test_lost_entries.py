@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.groups import Committed
-from headrace.broker.transactions import Identity, TransactionError, TransactionState
+from headrace.broker.groups.entries import Committed
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import Identity, TransactionState
 from headrace.log import Flush
 from tests.broker.transactions.simulation import (
     GROUP,

@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from headrace.broker.groups import TopicPartition
-from headrace.broker.transactions import Identity, TransactionError
+from headrace.broker.groups.entries import TopicPartition
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import Identity
 from headrace.log import Flush
 from headrace.log.errors import LogError
 from tests.broker.transactions.simulation import (

@@ -5,7 +5,6 @@ so that being readable with any tool is worth more than a few bytes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -40,16 +39,14 @@ class Committed(NamedTuple):
     """Set where the client asked for a retention of its own, as old versions can."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsCommitted:
+class OffsetsCommitted(NamedTuple):
     """A group has committed offsets."""
 
     group_id: str
     offsets: tuple[tuple[TopicPartition, Committed], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsPending:
+class OffsetsPending(NamedTuple):
     """A transaction has sent offsets of a group, which count if it is committed."""
 
     group_id: str
@@ -57,24 +54,21 @@ class OffsetsPending:
     offsets: tuple[tuple[TopicPartition, Committed], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PendingEnded:
+class PendingEnded(NamedTuple):
     """A producer's transaction was committed or aborted, and with it all offsets it has sent."""
 
     producer_id: int
     commit: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsRemoved:
+class OffsetsRemoved(NamedTuple):
     """Offsets of a group have been deleted or have expired."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettled:
+class GroupSettled(NamedTuple):
     """A group has become stable, or empty.
 
     After a restart this tells groups that have members, whose offsets stay as long as the members
@@ -88,15 +82,13 @@ class GroupSettled:
     """None while the group has members."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDeleted:
+class GroupDeleted(NamedTuple):
     """A group is gone with everything that belonged to it."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfigured:
+class GroupConfigured(NamedTuple):
     """A group has a configuration of its own; it may have no members yet, or none any more."""
 
     group_id: str

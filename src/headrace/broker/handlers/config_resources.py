@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import GROUP_CONFIGS
+from headrace.broker.described import described
+from headrace.broker.groups.configs import GROUP_CONFIGS
 from headrace.broker.protocol import Call
 from headrace.broker.topic_configs import TOPIC_CONFIGS, ConfigType
 from headrace.broker.topics import Topic, TopicError, check_name
@@ -182,7 +183,7 @@ def find(core: "BrokerCore", kind: int, name: str, call: Call) -> Resource:
             _check_broker(core, name)
             host, port = call.address
             listeners = {"advertised.listeners": f"PLAINTEXT://{host}:{port}"}
-            return SettingsResource(listeners | core.described())
+            return SettingsResource(listeners | described(core))
         case ResourceType.LOGGER:
             _check_broker(core, name)
             return SettingsResource({"headrace.broker": core.settings.log_level.upper()})

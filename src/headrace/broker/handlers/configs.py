@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import InvalidGroupConfig
+from headrace.broker.groups.configs import InvalidGroupConfig
 from headrace.broker.handlers.config_resources import (
     DescribedConfig,
     Resource,

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import (
+from headrace.broker.groups.consumer.messages import (
     ConsumerMemberDescription,
-    GroupError,
     Heartbeat,
     HeartbeatAnswer,
-    PartitionId,
-    Share,
-    by_topic,
 )
+from headrace.broker.groups.consumer.partitions import PartitionId, Share, by_topic
+from headrace.broker.groups.errors import GroupError
 from headrace.broker.handlers.offsets import offsets_stored
 from headrace.broker.handlers.operations import GROUP_OPERATIONS, NOT_ASKED_FOR
 from headrace.broker.protocol import Call, get

@@ -27,7 +27,7 @@ FULL_FETCH_EPOCHS = (-1, 0)
 """Session epochs that name every partition; any other refers to a session we never grant."""
 
 
-def answer(core: "BrokerCore", frame: memoryview, body: int, call: Call) -> Reply | Pending:
+def fetch(core: "BrokerCore", frame: memoryview, body: int, call: Call) -> Reply | Pending:
     """Answer with data at once, or when there is enough of it, or when the time is up."""
     request = call.codec.read(frame, body)
     if getattr(request, "session_epoch", 0) not in FULL_FETCH_EPOCHS:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import (
+from headrace.broker.groups.classic.messages import (
     Departed,
     Departure,
-    GroupError,
-    GroupListing,
-    GroupState,
     JoinRequest,
-    MemberIdRequired,
     MemberProtocol,
     SyncRequest,
 )
+from headrace.broker.groups.classic.state import GroupState
+from headrace.broker.groups.errors import GroupError, MemberIdRequired
+from headrace.broker.groups.messages import GroupListing
 from headrace.broker.handlers.offsets import offsets_stored
 from headrace.broker.handlers.operations import GROUP_OPERATIONS, NOT_ASKED_FOR
 from headrace.broker.protocol import Call, get

@@ -11,7 +11,9 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import Committed, Committer, GroupError, TopicPartition
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.errors import GroupError
+from headrace.broker.groups.messages import Committer
 from headrace.broker.protocol import Call, get
 from headrace.log.errors import LogError
 

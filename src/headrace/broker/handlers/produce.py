@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import TopicPartition
+from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.guard import ProtocolError
 from headrace.broker.handlers import produce_wire as wire
 from headrace.broker.handlers.produce_route import Route
@@ -22,7 +22,8 @@ from headrace.broker.handlers.produce_wire import (
 from headrace.broker.protocol import Call
 from headrace.broker.reply import Pending, Reply
 from headrace.broker.topics import TopicError
-from headrace.broker.transactions import Identity, TransactionError
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import Identity
 from headrace.errors import HeadraceError
 from headrace.log.errors import (
     InvalidTransactionState,
@@ -147,7 +148,7 @@ class _Sync:
         self._acknowledgement.synced()
 
 
-def answer(core: "BrokerCore", frame: memoryview, body: int, call: Call) -> Reply | Pending | None:
+def produce(core: "BrokerCore", frame: memoryview, body: int, call: Call) -> Reply | Pending | None:
     """Append everything in the request, in its order."""
     request = wire.read(frame, body, call.version)
     acks = request.acks

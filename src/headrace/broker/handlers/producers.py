@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headrace.broker.protocol import Call, get
-from headrace.broker.transactions import Identity, TransactionError
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import Identity
 from headrace.log.errors import LogError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.handlers.produce import error_code
 from headrace.broker.protocol import Call, get
-from headrace.broker.transactions import TransactionError, TransactionRecord, TransactionState
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import TransactionRecord, TransactionState
 from headrace.log.errors import LogError
 from headrace.records import Marker
 

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import Committed, Committer, GroupError, TopicPartition
+from headrace.broker.groups.entries import Committed, TopicPartition
+from headrace.broker.groups.errors import GroupError
+from headrace.broker.groups.messages import Committer
 from headrace.broker.handlers.offsets import offsets_stored
 from headrace.broker.protocol import Call, get
-from headrace.broker.transactions import Identity, TransactionError
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import Identity
 from headrace.log import Flush
 
 if TYPE_CHECKING:

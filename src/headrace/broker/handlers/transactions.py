@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import TopicPartition
+from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.protocol import Call
-from headrace.broker.transactions import Identity, TransactionError
+from headrace.broker.transactions.errors import TransactionError
+from headrace.broker.transactions.state import Identity
 from headrace.log import Flush
 
 if TYPE_CHECKING:

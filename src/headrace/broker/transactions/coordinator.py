@@ -8,7 +8,7 @@ from functools import partial
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.groups import TopicPartition
+from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.groups.timers import Deadline, Timers
 from headrace.broker.transactions import decisions
 from headrace.broker.transactions.ending import Ending

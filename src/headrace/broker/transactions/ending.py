@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from headrace.broker.groups import TopicPartition
+from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.groups.timers import Deadline, Timers
 from headrace.broker.transactions.errors import TransactionError, not_available
 from headrace.broker.transactions.participants import Participants

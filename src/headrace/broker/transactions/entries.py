@@ -4,12 +4,11 @@ An entry is a JSON array that begins with its kind and its version. Each entry t
 about one transactional id, so that only the last one of each counts.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
-from headrace.broker.groups import TopicPartition
+from headrace.broker.groups.entries import TopicPartition
 from headrace.broker.transactions.state import TransactionRecord, TransactionState
 from headrace.errors import HeadraceError
 
@@ -21,8 +20,7 @@ class UnreadableEntry(HeadraceError):
     """The journal of transactions says something that this version does not understand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(NamedTuple):
     """A transactional id has expired."""
 
     transactional_id: str

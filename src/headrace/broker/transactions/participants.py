@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, Protocol
 
-from headrace.broker.groups import TopicPartition
+from headrace.broker.groups.entries import TopicPartition
 from headrace.log.errors import LogError
 from headrace.records import Marker
 

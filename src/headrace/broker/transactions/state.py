@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from headrace.broker.groups import TopicPartition
+from headrace.broker.groups.entries import TopicPartition
 
 NO_EPOCH: Final = -1
 """An epoch that no producer has."""

@@ -5,29 +5,29 @@ has two owners, and members go on in the epoch that they know.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from headrace.broker.groups.consumer.member import Profile
 from headrace.broker.groups.consumer.partitions import PartitionId, Share, by_topic
-from headrace.broker.groups.consumer.reconciliation import Holding, Phase
+
+if TYPE_CHECKING:
+    from headrace.broker.groups.consumer.member import Profile
+    from headrace.broker.groups.consumer.reconciliation import Holding
 
 ENTRY_VERSION: Final = 1
 """The form of the entries."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMember:
+class StoredMember(NamedTuple):
     """What is known about a member after a restart."""
 
-    profile: Profile
-    holding: Holding
+    profile: "Profile"
+    holding: "Holding"
     target: Share
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupChanged:
+class ConsumerGroupChanged(NamedTuple):
     """A consumer group has moved on."""
 
     group_id: str
@@ -35,7 +35,7 @@ class ConsumerGroupChanged:
     assignment_epoch: int
     empty_since_ms: int | None
     """None while the group has members."""
-    members: Mapping[str, StoredMember] = field(default_factory=dict)
+    members: Mapping[str, StoredMember] = MappingProxyType({})
     """Those that came or changed."""
     gone: tuple[str, ...] = ()
     """Those that left."""
@@ -104,6 +104,10 @@ def _member_fields(member: StoredMember) -> dict[str, Any]:
 
 
 def _member(fields: dict[str, Any]) -> StoredMember:
+    # Not before there is a member: the store is part of every start, see `headrace.broker.later`.
+    from headrace.broker.groups.consumer.member import Profile
+    from headrace.broker.groups.consumer.reconciliation import Holding, Phase
+
     return StoredMember(
         Profile(
             instance_id=fields["instance"],
