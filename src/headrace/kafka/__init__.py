@@ -6,6 +6,8 @@
 groups are behind. What measures all the time is imported from its own modules, so that others need
 not load a database and an HTTP client: `lag_monitor`, `lag_history`, `lag_alerts`, `lag_delivery`.
 Nothing here knows the broker: all goes through the protocol.
+`connection` sends raw requests, for those who move records in bulk; `messages`, `wire`, `security`
+and `sasl` are what it is made of. `raw_fetch` and `raw_positions` are how they read.
 `private`, `excision` and `archive_state` are what only Headrace's broker can be asked, over the
 same connection.
 """

@@ -25,6 +25,11 @@ class GroupSummary:
     state: str
     protocol: str
 
+    @property
+    def internal(self) -> bool:
+        """Whether no consumer belongs to it: the sinks of flows keep their progress in groups."""
+        return self.name.startswith("__")
+
 
 def list_groups(cluster: Cluster) -> list[GroupSummary]:
     """All consumer groups by name."""

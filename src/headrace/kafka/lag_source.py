@@ -25,11 +25,11 @@ class ClusterLagSource:
         self._readers = {each: FirstRecordReader(cluster, each) for each in Isolation}
 
     def groups(self) -> list[GroupSummary]:
-        """All consumer groups; ClusterUnreachable at once if nobody listens."""
+        """All groups of consumers; ClusterUnreachable at once if nobody listens."""
         # An admin client that has been connected once would only find out by its timeout.
         if reason := reason_nobody_answers(self._cluster.bootstrap):
             raise ClusterUnreachable(self._cluster.bootstrap, reason)
-        return list_groups(self._cluster)
+        return [each for each in list_groups(self._cluster) if not each.internal]
 
     def partitions(self) -> list[Partition]:
         """All partitions that have a leader."""

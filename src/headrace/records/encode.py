@@ -28,7 +28,7 @@ _MAX_INT32: Final = (1 << 31) - 1
 
 
 def encode(
-    table: pa.Table | pa.RecordBatch,
+    table: pa.Table | pa.RecordBatch | Sources,
     *,
     codec: Codec = Codec.NONE,
     base_offset: int = 0,
@@ -46,7 +46,8 @@ def encode(
     Args:
         table: A column `value` and, as far as there are any, `key`, `headers` and `timestamp`, of
             the types in `RECORD_SCHEMA` or others that Arrow can cast to them: text, integers for
-            milliseconds, a map for headers. A column `offset` is left aside.
+            milliseconds, a map for headers. A column `offset` is left aside. Or what `sources`
+            has made of such a table.
         codec: How to compress each batch.
         base_offset: The first record's offset; the others follow without gaps. Apache Kafka takes
             from a producer only batches that begin at 0, so `stamp` each of several before sending.
@@ -64,10 +65,18 @@ def encode(
     """
     if max_records < 1 or max_bytes < 1:
         raise InvalidRecords("max_records and max_bytes must be at least 1")
-    source = sources(table, timestamp)
+    source = table if isinstance(table, Sources) else sources(table, timestamp)
     sizes, firsts, ends = _plan(source, max_records, max_bytes)
     plain = bytearray(int(ends[-1]) if len(ends) else 0)
-    kernels.write_records(*source, sizes, firsts, np.frombuffer(plain, np.uint8))
+    kernels.write_records(
+        source.keys,
+        source.values,
+        source.headers,
+        source.timestamps,
+        sizes,
+        firsts,
+        np.frombuffer(plain, np.uint8),
+    )
     template = BatchHeader(
         base_offset=base_offset,
         length=0,

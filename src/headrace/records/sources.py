@@ -1,6 +1,7 @@
 """Arrow columns in the one form that the writing kernels read."""
 
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +17,31 @@ _HEADERS: Final = pa.large_list(pa.struct([("key", _STRING), ("value", _STRING)]
 _TIMESTAMP: Final = RECORD_SCHEMA.field("timestamp").type
 
 
-class Sources(NamedTuple):
-    """The columns of records that are to be written."""
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The columns of records that are to be written; they keep Arrow's memory alive."""
 
     keys: Strings
     values: Strings
     headers: HeaderLists
     timestamps: Int64s
 
+    def __len__(self) -> int:
+        return len(self.timestamps)
 
-def sources(table: pa.Table | pa.RecordBatch, timestamp: int) -> Sources:
+    def select(self, rows: Int64s) -> "Sources":
+        """Some of the records, in the order given; copies where they are, not their bytes."""
+        return Sources(
+            _select(self.keys, rows),
+            _select(self.values, rows),
+            self.headers._replace(
+                starts=self.headers.starts[rows], counts=self.headers.counts[rows]
+            ),
+            self.timestamps[rows],
+        )
+
+
+def sources(table: pa.Table | pa.RecordBatch, timestamp: int = NO_TIMESTAMP) -> Sources:
     """Read the columns of `table`; records without a timestamp get `timestamp`.
 
     Copies offsets, never the bytes of a column that is in one piece.
@@ -56,6 +72,10 @@ def _column(table: pa.Table | pa.RecordBatch, name: str, wanted: pa.DataType) ->
             f"column `{name}` is {column.type}, which does not become {wanted}: cast it first"
         ) from error
     return cast.combine_chunks() if isinstance(cast, pa.ChunkedArray) else cast
+
+
+def _select(strings: Strings, rows: Int64s) -> Strings:
+    return strings._replace(starts=strings.starts[rows], lengths=strings.lengths[rows])
 
 
 def _strings(array: Any) -> Strings:

@@ -6,8 +6,7 @@ Everything is judged from the header and the checksum; the records stay opaque.
 import struct
 from typing import Final, TypeAlias
 
-from crc32c import crc32c
-
+from headrace.records.checksum import crc32c
 from headrace.records.codecs import Codec
 from headrace.records.errors import CorruptBatch, InvalidBatch
 from headrace.records.header import (

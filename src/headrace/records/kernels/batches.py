@@ -95,6 +95,27 @@ def count_batches(data: Bytes) -> tuple[int, int]:
 
 
 @compiled
+def last_batch(data: Bytes) -> tuple[int, int]:
+    """Where the last of the batches that `count_batches` counts begins and ends; -1 and 0 if none.
+
+    Costs one look at the length of each.
+    """
+    start = -1
+    position = 0
+    while len(data) - position >= HEADER_SIZE:
+        length = int32_at(data, position + _LENGTH_AT)
+        if (
+            data[position + MAGIC_AT] != MAGIC
+            or length < HEADER_SIZE - LENGTH_END
+            or length > len(data) - position - LENGTH_END
+        ):
+            break
+        start = position
+        position += LENGTH_END + length
+    return start, position
+
+
+@compiled
 def describe_batches(
     data: Bytes, min_offset: int, with_control: bool, batches: Int64s
 ) -> tuple[int, int, int]:
