@@ -43,12 +43,18 @@ def create() -> None:
 
 
 def install(lock: Path) -> None:
-    """Install exactly what the lock names, then Headrace itself in place."""
-    pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    quiet = ["install", "--quiet", "--no-deps"]
+    """Install exactly what the lock names, then Headrace itself in place.
+
+    What comes as source is built by what the runtime's lock has put there before, because pip would
+    download other build tools without looking at any hash.
+    """
+    python = str(ENVIRONMENT / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
     try:
-        subprocess.run([*pip, *quiet, "--require-hashes", "--requirement", lock], check=True)
-        subprocess.run([*pip, *quiet, "--no-build-isolation", "--editable", ROOT], check=True)
+        for each in dict.fromkeys((lock.with_name("runtime.lock"), lock)):
+            hashed = ["--require-hashes", "--no-build-isolation", "--requirement", str(each)]
+            subprocess.run([*pip, *hashed], check=True)
+        subprocess.run([*pip, "--no-build-isolation", "--editable", ROOT], check=True)
     except subprocess.CalledProcessError as error:
         raise SetupFailed(f"pip could not install {lock.name}; its message is above") from error
 

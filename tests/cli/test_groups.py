@@ -72,6 +72,19 @@ def test_groups_are_listed_with_their_state(on_cluster: Headrace, idle: str):
     assert [idle, "empty", "classic"] in table
 
 
+def test_groups_in_which_flows_keep_their_progress_are_shown_if_asked_for(
+    on_cluster: Headrace, cluster: Cluster, topic: str, group: str
+):
+    internal = f"__{group}"
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": internal})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+    consumer.close()
+    assert internal not in on_cluster("groups", "list").stdout
+    assert internal in on_cluster("groups", "list", "--all").stdout
+    watched = on_cluster("groups", "watch", "--once").stdout
+    assert internal not in watched
+
+
 def test_an_idle_group_shows_its_lag(on_cluster: Headrace, idle: str, topic: str):
     shown = json.loads(on_cluster("groups", "describe", idle, "--no-time", "--json").stdout)
     assert (shown["group"], shown["state"], shown["lag"]) == (idle, "empty", 10)

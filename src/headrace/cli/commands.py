@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "tail": "Show the records of a topic and follow it until Ctrl-C.",
     "topics": "List, create, describe, delete and configure topics.",
     "groups": "List, describe, watch, reset, copy and delete consumer groups.",
+    "run": "Run the flows of a Python file until Ctrl-C or SIGTERM.",
     "excise": "Erase records from a topic's history, for good.",
     "archive": "Look at an archive, check it, and rebuild a broker from it.",
 }

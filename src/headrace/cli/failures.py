@@ -7,7 +7,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli.output import complain
 from headrace.errors import HeadraceError
 
 FAILED = 1
@@ -42,13 +41,20 @@ class FailingGroup(TyperGroup):
             print(file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
         except HeadraceError as error:
-            complain(str(error))
+            _complain(str(error))
             raise typer.Exit(FAILED) from None
         except OSError as error:
             about = f"{error.filename}: " if error.filename else ""
-            complain(f"{about}{error.strerror or error}.")
+            _complain(f"{about}{error.strerror or error}.")
             raise typer.Exit(FAILED) from None
         return result
+
+
+def _complain(message: str) -> None:
+    # Only now: who asks for help, or runs a broker, should not wait for how tables are printed.
+    from headrace.cli.output import complain
+
+    complain(message)
 
 
 def _discard_output() -> None:

@@ -1,5 +1,7 @@
 """`headrace groups`: list and describe consumer groups, watch their lag, move, copy and delete."""
 
+from typing import Annotated
+
 import typer
 
 from headrace.cli.groups_copy import copy
@@ -21,10 +23,16 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(
-    context: typer.Context, as_json: JsonOption = False, bootstrap: BootstrapOption = None
+    context: typer.Context,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Show those in which flows keep their progress too.")
+    ] = False,
+    as_json: JsonOption = False,
+    bootstrap: BootstrapOption = None,
 ) -> None:
     """List the consumer groups of a cluster."""
-    found = list_groups(cluster_of(context, bootstrap))
+    groups = list_groups(cluster_of(context, bootstrap))
+    found = [group for group in groups if everything or not group.internal]
     if as_json:
         print_json(
             [

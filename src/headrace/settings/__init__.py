@@ -1,8 +1,8 @@
 """Everything that can be set, from one place.
 
-`broker`, `kafka` and `lag` declare the sections; `sections`, `kinds` and `tables` are what they are
-declared with, `sources` reads what was written in headrace.toml, the environment and the command
-line, and `loading` makes one `Settings` object of it.
+`broker`, `kafka`, `lag` and `streams` declare the sections; `sections`, `kinds` and `tables` are
+what they are declared with, `sources` reads what was written in headrace.toml, the environment and
+the command line, and `loading` makes one `Settings` object of it.
 """
 
 from headrace.settings.address import join_address, split_address
@@ -16,6 +16,7 @@ from headrace.settings.errors import (
 from headrace.settings.kafka import KafkaSettings
 from headrace.settings.lag import AlertRule, LagSettings
 from headrace.settings.loading import Settings, load_settings
+from headrace.settings.streams import StreamsSettings
 from headrace.settings.units import readable_duration
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SettingsFileError",
+    "StreamsSettings",
     "UnknownSetting",
     "join_address",
     "load_settings",

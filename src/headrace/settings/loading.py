@@ -20,6 +20,7 @@ from headrace.settings.sources import (
     read_file,
     read_flags,
 )
+from headrace.settings.streams import StreamsSettings
 
 FILE_NAME = "headrace.toml"
 """The settings file that is read from the working directory when no other is named."""
@@ -32,6 +33,7 @@ class Settings:
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     lag: LagSettings = field(default_factory=LagSettings)
+    streams: StreamsSettings = field(default_factory=StreamsSettings)
 
 
 SECTIONS: Sections = {

@@ -1,0 +1,60 @@
+"""A flow over a bounded range: the same code, read once, as ordinary DataFrames."""
+
+from typing import TYPE_CHECKING
+
+from headrace.streams.compile import compile_node
+from headrace.streams.connectors import BoundedKafka
+from headrace.streams.errors import InvalidFlow
+from headrace.streams.names import did_you_mean
+from headrace.streams.outputs import TopicOutput
+from headrace.streams.plan import DELETED
+from headrace.streams.rows import Rows, Table
+from headrace.streams.writing import as_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.streams.flow import Flow
+
+
+class Batch:
+    """The topics of a flow between two positions.
+
+        november = flow.batch(start="2026-11-01", end="2026-12-01")
+        november.df(large_orders).count()
+
+    The range holds for every source of the flow, in the place of where its streams start.
+    """
+
+    def __init__(self, flow: "Flow", start: str, end: str) -> None:
+        self._flow = flow
+        self._start = start
+        self._end = end
+
+    def df(self, rows: Rows) -> "DataFrame":
+        """The rows that a stream has in the range, or that a table has at the end of it."""
+        if rows.flow is not self._flow:
+            raise InvalidFlow(
+                f"These rows belong to flow {rows.flow.name}; ask {rows.flow.name}.batch(...)."
+            )
+        found = compile_node(rows.node, self._connector())
+        if not isinstance(rows, Table):
+            return found
+        return found.where(f"not {DELETED}").drop(DELETED)
+
+    def records(self, output: str) -> "DataFrame":
+        """What an output would write to its topic: `key`, `value` and so on, written nowhere."""
+        outputs = {each.name: each for each in self._flow.outputs}
+        found = outputs.get(output)
+        if not isinstance(found, TopicOutput):
+            topics = [name for name, each in outputs.items() if isinstance(each, TopicOutput)]
+            hint = did_you_mean(output, topics)
+            raise InvalidFlow(f"Flow {self._flow.name} writes no topic as {output}; {hint}")
+        return as_records(compile_node(found.node, self._connector()), found)
+
+    def _connector(self) -> BoundedKafka:
+        flow = self._flow
+        return BoundedKafka(flow.spark, flow.settings.kafka, self._start, self._end)
+
+    def __repr__(self) -> str:
+        return f"<Batch of flow {self._flow.name!r} from {self._start} to {self._end}>"

@@ -1,0 +1,62 @@
+"""How a program with flows was started: by itself, or by `headrace run` with options of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from headrace.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from headrace.streams.flow import Flow
+
+
+@dataclass
+class Launch:
+    """The options that a run has, and the flows that were met on the way to it."""
+
+    once: bool = False
+    metrics: str | None = None
+    flow: str | None = None
+    """The only one to be run, if not all."""
+
+    given: Settings | None = None
+    flows: list["Flow"] = field(default_factory=list)
+    started: list["Flow"] = field(default_factory=list)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Those given, else what headrace.toml and the environment say."""
+        return self.given if self.given is not None else load_settings()
+
+    def defined(self, flow: "Flow") -> None:
+        """A program has made a flow."""
+        self.flows.append(flow)
+
+    def wants(self, flow: "Flow") -> bool:
+        """Whether a flow is to be run."""
+        return self.flow is None or self.flow == flow.name
+
+    def ran(self, flow: "Flow") -> None:
+        """A program runs a flow by itself."""
+        self.started.append(flow)
+
+
+_current: ContextVar[Launch | None] = ContextVar("headrace_launch", default=None)
+
+
+def current_launch() -> Launch | None:
+    """The launch that the code is run by; None if it is a program of its own."""
+    return _current.get()
+
+
+@contextmanager
+def launching(launch: Launch) -> Iterator[Launch]:
+    """Let flows that are made inside belong to a launch."""
+    token = _current.set(launch)
+    try:
+        yield launch
+    finally:
+        _current.reset(token)

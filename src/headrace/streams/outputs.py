@@ -1,0 +1,64 @@
+"""Where a flow's rows go: each output is one query, with a name, a checkpoint and a sink."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.streams.plan import Expression, Node, written
+
+if TYPE_CHECKING:
+    from headrace.streams.sinks.contract import Sink
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicOutput:
+    """Rows as the records of a topic."""
+
+    name: str
+    node: Node
+    topic: str
+    key: tuple[Expression, ...] = ()
+    value: Expression | None = None
+    headers: Mapping[str, Expression] = field(default_factory=dict)
+    timestamp: Expression | None = None
+    topic_of_row: Expression | None = None
+    partitions: int | None = None
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        said = [f"key {', '.join(map(written, self.key))}"] if self.key else []
+        said += [f"time {written(self.timestamp)}"] if self.timestamp is not None else []
+        return f"topic {self.topic}", ", ".join(said)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SinkOutput:
+    """Rows as they are, to any sink that keeps the contract."""
+
+    name: str
+    node: Node
+    sink: "Sink"
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        return type(self.sink).__name__, self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeadLetterOutput:
+    """The records of a stream that did not parse, with the reason and where they were."""
+
+    name: str
+    node: Node
+    topic: str
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        return f"topic {self.topic}", "dead letters"
+
+
+Output: TypeAlias = TopicOutput | SinkOutput | DeadLetterOutput
+"""One query of a flow."""

@@ -1,0 +1,243 @@
+"""What a flow is made of, before anything runs: frozen nodes that point at their inputs.
+
+A node is a description and holds no Spark. `headrace.streams.compile` turns nodes into DataFrames,
+`headrace.streams.graph` draws them. Nodes are equal only if they are the same node, since two reads
+of one topic are two reads.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+from headrace.streams.errors import UnknownColumn
+from headrace.streams.names import did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+Expression: TypeAlias = Union[str, "Column"]
+"""A Spark SQL expression as text, or a Spark Column."""
+
+Columns: TypeAlias = tuple[str, ...] | None
+"""The names of a node's columns; None if only Spark can tell."""
+
+DELETED = "_deleted"
+"""The column that tells, in the changes of a table, that the row of this key is gone."""
+
+_COLUMN = re.compile(r"[^\W\d]\w*")
+_RENAMED = re.compile(r".*\sas\s+`?(\w+)`?\s*", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadTopics:
+    """The records of topics as rows, or, with a key, the changes of a table."""
+
+    topics: tuple[str, ...]
+    pattern: str | None
+    format: str
+    schema: "StructType | None"
+    """The columns that were asked for; formats with a registry know them without."""
+
+    rows: "StructType | None"
+    """The columns that the format makes of them, if that is known without asking a registry."""
+
+    options: Mapping[str, str]
+    start: str
+    time: str | None = None
+    key: tuple[str, ...] = ()
+    dead_letters: str | None = None
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """None: this is where rows come from."""
+        return ()
+
+    @property
+    def schema_names(self) -> tuple[str, ...]:
+        """The columns that the format gives, as far as they are known."""
+        return tuple(self.rows.names) if self.rows is not None else ()
+
+    @property
+    def columns(self) -> Columns:
+        """Those of the schema, what else was asked for, and whether a table's row is gone."""
+        if self.rows is None:
+            return None
+        included = [each for each in self.options.get("include", "").split(",") if each]
+        marks = (DELETED,) if self.key else ()
+        return (*self.rows.names, *(f"_{each}" for each in included), *marks)
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        names = ", ".join(self.topics) if self.topics else f"/{self.pattern}/"
+        said = [f"key {', '.join(self.key)}"] if self.key else []
+        said += [f"time {self.time}"] if self.time else []
+        said += [f"from {self.start}"] if self.start != "earliest" else []
+        said += [f"dead letters to {self.dead_letters}"] if self.dead_letters else []
+        return f"{'table' if self.key else 'stream'} {names}", ", ".join(said)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Where:
+    """The rows for which a condition is true; of a table, the keys for which it is."""
+
+    input: "Node"
+    condition: Expression
+    table: bool = False
+
+    def __post_init__(self) -> None:
+        require_columns((self.condition,), self.input, "where")
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """The rows it chooses from."""
+        return (self.input,)
+
+    @property
+    def columns(self) -> Columns:
+        """Those of its input."""
+        return self.input.columns
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        return "where", written(self.condition)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select:
+    """Columns in the place of those that were there."""
+
+    input: "Node"
+    expressions: tuple[Expression, ...]
+    named: Mapping[str, Expression] = field(default_factory=dict)
+    table: bool = False
+    """Whether they are the columns of a table, whose deletions are told on."""
+
+    def __post_init__(self) -> None:
+        require_columns((*self.expressions, *self.named.values()), self.input, "select")
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """The rows it takes columns from."""
+        return (self.input,)
+
+    @property
+    def columns(self) -> Columns:
+        """Those that are named; None if one has no name of its own."""
+        names = [_name_of(each, self.input.columns) for each in self.expressions]
+        if None in names:
+            return None
+        chosen = [name for found in names if found for name in found]
+        return tuple(dict.fromkeys((*chosen, *self.named, *((DELETED,) if self.table else ()))))
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        return "select", ", ".join((*map(written, self.expressions), *_assigned(self.named)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WithColumns:
+    """Columns beside those that were there, or in the place of one of the same name."""
+
+    input: "Node"
+    named: Mapping[str, Expression]
+
+    def __post_init__(self) -> None:
+        require_columns(tuple(self.named.values()), self.input, "with_columns")
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """The rows it adds columns to."""
+        return (self.input,)
+
+    @property
+    def columns(self) -> Columns:
+        """Those of its input and the new ones."""
+        if self.input.columns is None:
+            return None
+        return tuple(dict.fromkeys((*self.input.columns, *self.named)))
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        return "with_columns", ", ".join(_assigned(self.named))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipe:
+    """Whatever a function makes of a DataFrame."""
+
+    input: "Node"
+    function: Callable[["DataFrame"], "DataFrame"]
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """What the function is given."""
+        return (self.input,)
+
+    @property
+    def columns(self) -> Columns:
+        """Only Spark can tell."""
+        return None
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        return "pipe", getattr(self.function, "__name__", type(self.function).__name__)
+
+
+Node: TypeAlias = ReadTopics | Where | Select | WithColumns | Pipe
+"""One step of a flow."""
+
+
+def sources(node: Node) -> Iterator[ReadTopics]:
+    """Where the rows of a node come from, each read once, in the order they are met."""
+    seen: set[Node] = set()
+    waiting = [node]
+    while waiting:
+        each = waiting.pop(0)
+        if each in seen:
+            continue
+        seen.add(each)
+        if isinstance(each, ReadTopics):
+            yield each
+        waiting.extend(each.inputs)
+
+
+def require_columns(expressions: tuple[Expression, ...], node: Node, verb: str) -> None:
+    """Refuse plain names that are no columns; what only Spark understands is left to Spark."""
+    known = node.columns
+    if known is None:
+        return
+    folded = {"true", "false", "null", *(name.lower() for name in known)}
+    for each in expressions:
+        if isinstance(each, str) and _COLUMN.fullmatch(each) and each.lower() not in folded:
+            hint = did_you_mean(each, known)
+            raise UnknownColumn(f"{verb}: there is no column {each}; {hint}")
+
+
+def written(expression: Expression) -> str:
+    """An expression as it is shown to people."""
+    if isinstance(expression, str):
+        return " ".join(expression.split())
+    return str(expression).removeprefix("Column<'").removesuffix("'>")
+
+
+def _assigned(named: Mapping[str, Expression]) -> Iterator[str]:
+    return (f"{name} = {written(each)}" for name, each in named.items())
+
+
+def _name_of(expression: Expression, known: Columns) -> tuple[str, ...] | None:
+    """The names of the columns that a selected expression makes, if they can be read off it."""
+    if not isinstance(expression, str):
+        return None
+    if expression.strip() == "*":
+        return known
+    if _COLUMN.fullmatch(expression):
+        return (expression,)
+    renamed = _RENAMED.fullmatch(expression)
+    return (renamed[1],) if renamed else None

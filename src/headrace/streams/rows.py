@@ -1,0 +1,127 @@
+"""The verbs that streams and tables share."""
+
+from collections.abc import Callable
+from copy import copy
+from typing import TYPE_CHECKING, Self
+
+from headrace.streams.errors import InvalidFlow
+from headrace.streams.graph import draw
+from headrace.streams.picture import picture
+from headrace.streams.plan import Columns, Expression, Node, Pipe, Select, Where, WithColumns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.streams.flow import Flow
+
+
+class Rows:
+    """Rows of a flow, described and not yet read; every verb gives a new object.
+
+    Expressions are Spark SQL as text, or Spark Columns, which need a running Spark.
+    """
+
+    __slots__ = ("_flow", "_node")
+
+    def __init__(self, flow: "Flow", node: Node) -> None:
+        self._flow = flow
+        self._node = node
+
+    @property
+    def flow(self) -> "Flow":
+        """The flow that these rows belong to."""
+        return self._flow
+
+    @property
+    def node(self) -> Node:
+        """What they are made by."""
+        return self._node
+
+    @property
+    def columns(self) -> Columns:
+        """The names of the columns; None where only Spark can tell, which `.df` does."""
+        return self._node.columns
+
+    @property
+    def df(self) -> "DataFrame":
+        """The streaming DataFrame underneath; starts Spark if it is not running."""
+        from headrace.streams.compile import compile_node
+
+        return compile_node(self._node, self._flow.connector())
+
+    def select(self, *expressions: Expression, **named: Expression) -> Self:
+        """Keep these columns; `name="expression"` makes new ones."""
+        if not expressions and not named:
+            raise InvalidFlow("select needs at least one column.")
+        return self._next(Select(self._node, expressions, named))
+
+    def with_columns(self, **named: Expression) -> Self:
+        """Add columns, or replace those of the same name; each is made of the columns before."""
+        if not named:
+            raise InvalidFlow('with_columns needs columns, as in total="price * quantity".')
+        return self._next(WithColumns(self._node, named))
+
+    def pipe(self, function: "Callable[[DataFrame], DataFrame]") -> Self:
+        """Apply any function from DataFrame to DataFrame, so that all of Spark is within reach."""
+        if not callable(function):
+            raise InvalidFlow(f"pipe takes a function of a DataFrame, not {function!r}.")
+        return self._next(Pipe(self._node, function))
+
+    def _next(self, node: Node) -> Self:
+        following = copy(self)
+        following._node = node
+        return following
+
+    def __str__(self) -> str:
+        return draw(self._flow.name, [self._node], [])
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        columns = ", ".join(self.columns) if self.columns is not None else "known to Spark"
+        return f"<{kind} of flow {self._flow.name!r}: {columns}>"
+
+    def _repr_html_(self) -> str:
+        return picture([self._node], [])
+
+
+class Stream(Rows):
+    """What happened: rows that are only ever added."""
+
+    __slots__ = ()
+
+    def where(self, condition: Expression) -> Self:
+        """Keep the rows for which the condition is true."""
+        return self._next(Where(self._node, condition))
+
+
+class Table(Rows):
+    """What is: one row per key, which later records replace or delete.
+
+    A stream of it is its changes: rows as they become, and the column `_deleted` for those that are
+    gone. A batch of it is the rows that are there at the end of the range.
+    """
+
+    __slots__ = ("_key",)
+
+    def __init__(self, flow: "Flow", node: Node, key: tuple[str, ...]) -> None:
+        super().__init__(flow, node)
+        self._key = key
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that tell rows apart."""
+        return self._key
+
+    def where(self, condition: Expression) -> Self:
+        """Keep the keys whose row fulfils the condition; one that no longer does is deleted."""
+        return self._next(Where(self._node, condition, table=True))
+
+    def select(self, *expressions: Expression, **named: Expression) -> Self:
+        """Keep these columns, and the key."""
+        chosen = {each for each in expressions if isinstance(each, str)} | named.keys()
+        kept = () if "*" in chosen else tuple(each for each in self._key if each not in chosen)
+        return self._next(Select(self._node, (*kept, *expressions), named, table=True))
+
+    def changes(self) -> Stream:
+        """The changes as a stream: the new rows, and with `_deleted` the keys that are gone."""
+        return Stream(self._flow, self._node)

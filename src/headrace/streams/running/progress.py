@@ -1,0 +1,146 @@
+"""How a running query is doing: what it counts, and a picture of it at one moment."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from headrace.streams.sinks.applying import Applied
+
+
+class QueryState(StrEnum):
+    """What a query is doing."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"
+    """It failed, and will be tried again."""
+
+    GIVEN_UP = "given up"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    """All that was there has been read."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    """One query at one moment."""
+
+    flow: str
+    output: str
+    state: QueryState = QueryState.STARTING
+    batch: int | None = None
+    """The last batch that was finished."""
+
+    read: int = 0
+    """Rows read since the run began."""
+
+    written: int = 0
+    """Rows written since the run began; of a batch that is repeated, only what was missing."""
+
+    rate: float = 0.0
+    """Rows read per second in the last batch."""
+
+    batch_ms: int | None = None
+    """How long the last batch took."""
+
+    lag: int | None = None
+    """Records that were there when the last batch was planned, and that are still to be read."""
+
+    backlog: int | None = None
+    """Records that were to be read when the run began."""
+
+    restarts: int = 0
+    error: str | None = None
+    """Why it was last started again, or given up."""
+
+
+class Tally:
+    """What a query has done so far; changed by its threads, looked at by anybody."""
+
+    def __init__(self, flow: str, output: str) -> None:
+        self._lock = threading.Lock()
+        self._now = QueryProgress(flow, output)
+
+    @property
+    def now(self) -> QueryProgress:
+        """The query at this moment."""
+        with self._lock:
+            return self._now
+
+    def becomes(self, state: QueryState, error: str | None = None) -> None:
+        """The query's state has changed, perhaps for a reason."""
+        with self._lock:
+            self._now = replace(self._now, state=state, error=error or self._now.error)
+
+    def restarted(self) -> None:
+        """The query is tried again."""
+        with self._lock:
+            restarts = self._now.restarts + 1
+            self._now = replace(self._now, state=QueryState.STARTING, restarts=restarts)
+
+    def applied(self, applied: "Applied") -> None:
+        """The sink has written a batch."""
+        with self._lock:
+            self._now = replace(self._now, written=self._now.written + applied.rows)
+
+    def look_at(self, query: "StreamingQuery") -> None:
+        """Add up the batches that Spark has finished since the last look."""
+        last, seen = query.lastProgress, self.now.batch
+        if last is None:
+            return
+        # All recent ones are a lot to read, and mostly there is at most one that is new.
+        missed = last.batchId > (0 if seen is None else seen + 1)
+        for progress in query.recentProgress if missed else (last,):
+            self._add(progress)
+
+    def _add(self, progress: "StreamingQueryProgress") -> None:
+        before = self.now
+        if before.batch is not None and progress.batchId <= before.batch:
+            return
+        backlog = before.backlog
+        if backlog is None:
+            backlog = _records_between(progress, "startOffset", "latestOffset")
+        # When there is nothing to do, Spark reports the batch that would be next.
+        finished = "addBatch" in progress.durationMs
+        with self._lock:
+            self._now = replace(
+                self._now,
+                batch=progress.batchId if finished else before.batch,
+                read=before.read + (progress.numInputRows if finished else 0),
+                rate=progress.processedRowsPerSecond if finished else 0.0,
+                batch_ms=progress.durationMs["triggerExecution"] if finished else before.batch_ms,
+                lag=_records_between(progress, "endOffset", "latestOffset"),
+                backlog=backlog,
+            )
+
+
+def _records_between(progress: "StreamingQueryProgress", start: str, end: str) -> int | None:
+    """Records from one offset to another, all sources together; None if Spark does not know."""
+    total = 0
+    for source in progress.sources:
+        first, last = _offsets(getattr(source, start)), _offsets(getattr(source, end))
+        if not last:
+            return None
+        total += sum(max(offset - first.get(place, 0), 0) for place, offset in last.items())
+    return total
+
+
+def _offsets(text: str | None) -> Mapping[tuple[str, str], int]:
+    try:
+        stored: Any = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(stored, dict):
+        return {}
+    return {
+        (topic, number): offset
+        for topic, offsets in stored.get("topics", {}).items()
+        for number, offset in offsets.items()
+    }

@@ -1,0 +1,171 @@
+"""One query of a flow: started, watched, started again when it fails, given up at last."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.streams.outputs import Output
+from headrace.streams.running.backoff import Backoff
+from headrace.streams.running.checkpoints import Checkpoint
+from headrace.streams.running.failures import Cause, root_cause
+from headrace.streams.running.gate import BatchGate
+from headrace.streams.running.progress import QueryState, Tally
+from headrace.streams.sinks.applying import foreach_batch
+from headrace.streams.sinks.contract import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.25
+"""Between two looks at a query."""
+
+_COMMIT_SECONDS = 5.0
+"""How long Spark may take to note that a batch is done, before it is stopped regardless: the sink
+knows the batch, and writes nothing when it comes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that a query needs to start."""
+
+    flow: str
+    output: Output
+    rows: "DataFrame"
+    sink: Sink
+    checkpoint: Checkpoint
+    mode: str = "append"
+
+    @property
+    def name(self) -> str:
+        """What Spark, the sink and the consumer group call it."""
+        return f"{self.flow}.{self.output.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When to try again, and when not."""
+
+    tries: int
+    backoff: Backoff
+    once: bool = False
+
+
+class QueryRun:
+    """The life of one query during a run, in a thread of its own."""
+
+    def __init__(self, prepared: Prepared, policy: Policy, tell: Callable[[str], None]) -> None:
+        self._prepared = prepared
+        self._policy = policy
+        self._tell = tell
+        self._stop = threading.Event()
+        self._gate = BatchGate()
+        self._raised: BaseException | None = None
+        self.tally = Tally(prepared.flow, prepared.output.name)
+        """What it has done so far."""
+        self.cause: Cause | None = None
+        """Why it was given up, if it was."""
+        self._thread = threading.Thread(target=self._live, name=prepared.name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Let the batch that is running be the last."""
+        self._stop.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it has ended, after waiting for that."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _live(self) -> None:
+        prepared = self._prepared
+        failures, failing = 0, None
+        while not self._stop.is_set():
+            try:
+                self._run_until_it_ends()
+                break
+            except Exception as error:
+                cause = root_cause(self._raised or error)
+                logger.debug("query %s: %s", prepared.name, cause.detail)
+            if self._stop.is_set():
+                break
+            batch = self._gate.entered
+            failures, failing = (failures + 1 if batch == failing else 1), batch
+            if failures >= self._policy.tries and not cause.passing:
+                self._give_up(cause, failures)
+                return
+            pause = self._policy.backoff.pause_seconds(failures)
+            self.tally.becomes(QueryState.WAITING, cause.message)
+            self._tell(f"{prepared.name} failed: {cause.message} (next try in {pause:g} s)")
+            if self._stop.wait(pause):
+                break
+            self.tally.restarted()
+        finished = self._policy.once and not self._stop.is_set()
+        self.tally.becomes(QueryState.FINISHED if finished else QueryState.STOPPED)
+
+    def _give_up(self, cause: Cause, tries: int) -> None:
+        prepared, batch = self._prepared, self._gate.entered
+        place = "it did not get as far as a batch"
+        if batch is not None:
+            place = f"batch {batch} reads {prepared.checkpoint.input_range(batch)}"
+        message = f"{prepared.name} is given up after {tries} tries: {cause.message} ({place})"
+        self.cause = Cause(cause.kind, message, cause.detail)
+        self.tally.becomes(QueryState.GIVEN_UP, message)
+        self._tell(message)
+
+    def _run_until_it_ends(self) -> None:
+        self._raised = None
+        query = self._started()
+        self.tally.becomes(QueryState.RUNNING)
+        try:
+            while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]
+                self.tally.look_at(query)
+                if self._stop.is_set():
+                    self._end(query)
+                    return
+        finally:
+            self.tally.look_at(query)
+            if query.isActive:
+                query.stop()
+
+    def _started(self) -> "StreamingQuery":
+        prepared = self._prepared
+        apply = foreach_batch(prepared.sink, prepared.name, self.tally.applied)
+
+        def apply_batch(rows: "DataFrame", number: int) -> None:
+            try:
+                with self._gate.batch(number):
+                    apply(rows, number)
+            except BaseException as error:
+                # Spark would hand it on as text, in the middle of Java's.
+                self._raised = error
+                raise
+
+        writer = (
+            prepared.rows.writeStream.queryName(prepared.name)
+            .option("checkpointLocation", prepared.checkpoint.spark_location)
+            .outputMode(prepared.mode)
+            .foreachBatch(apply_batch)
+        )
+        if self._policy.once:
+            writer = writer.trigger(availableNow=True)
+        return writer.start()
+
+    def _end(self, query: "StreamingQuery") -> None:
+        """Wait for the batch that is running and for Spark's note of it, then stop."""
+        self._gate.close()
+        deadline = time.monotonic() + _COMMIT_SECONDS
+        while query.isActive and time.monotonic() < deadline:
+            last = query.lastProgress
+            if self._gate.entered is None or (last and last.batchId >= self._gate.entered):
+                break
+            time.sleep(0.02)
+        query.stop()

@@ -1,0 +1,94 @@
+"""A batch applied to a sink: one task per partition, and what they did added up.
+
+query = stream.writeStream.foreachBatch(foreach_batch(sink, "shop.receipts"))
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from headrace.streams.sinks.contract import Batch, Outcome, Overtaken, Sink, Written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_WRITTEN: Final = "outcome string, rows long, bytes long"
+_QUERY_ID: Final = "sql.streaming.queryId"
+"""The local property in which Spark keeps the id that a checkpoint gave its query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of a batch."""
+
+    batch: Batch
+    rows: int
+    """Rows that this run wrote; those of places that were written before do not count."""
+
+    bytes: int
+    repeated: int
+    """Places that had been written before."""
+
+
+def apply(sink: Sink, batch: Batch, rows: "DataFrame") -> Applied:
+    """Write the rows of a batch, each place once.
+
+    Raises what `Sink.begin` raises, Overtaken if a place turns out to have a newer batch, and what
+    Spark raises when a task fails for good. Whatever was written by then stays, and is recognised
+    when the batch comes again.
+    """
+    sink.begin(batch)
+    found = rows.mapInArrow(_writing(sink, batch), _WRITTEN).collect()
+    places = [Written(Outcome(each.outcome), each.rows, each.bytes) for each in found]
+    if any(each.outcome is Outcome.OVERTAKEN for each in places):
+        raise Overtaken(batch.query, batch.id)
+    return Applied(
+        batch,
+        rows=sum(each.rows for each in places),
+        bytes=sum(each.bytes for each in places),
+        repeated=sum(each.outcome is Outcome.REPEATED for each in places),
+    )
+
+
+def foreach_batch(
+    sink: Sink, name: str, tell: Callable[[Applied], None] = lambda applied: None
+) -> Callable[["DataFrame", int], None]:
+    """What `foreachBatch` wants; `tell` hears of every batch that was applied."""
+
+    def apply_batch(rows: "DataFrame", batch_id: int) -> None:
+        batch = Batch(identity(name, rows), batch_id, partitions_of(rows))
+        tell(apply(sink, batch, rows))
+
+    return apply_batch
+
+
+def identity(name: str, rows: "DataFrame") -> str:
+    """The name of a query with the beginning of the id that its checkpoint has.
+
+    With another checkpoint batches are counted from 0 again and have other rows, so what was
+    remembered of the ones before must not count.
+    """
+    query_id = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    return f"{name}.{query_id.partition('-')[0]}" if query_id else name
+
+
+def partitions_of(rows: "DataFrame") -> int:
+    """How many partitions the rows of a batch have; `foreachBatch` has planned them already."""
+    return int(rows._jdf.queryExecution().toRdd().getNumPartitions())
+
+
+def _writing(
+    sink: Sink, batch: Batch
+) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    def write(rows: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None
+        written = sink.write(batch.place(task.partitionId()), iter(rows))
+        row = {"outcome": written.outcome.value, "rows": written.rows, "bytes": written.bytes}
+        yield pa.RecordBatch.from_pylist([row])
+
+    return write

@@ -1,0 +1,140 @@
+"""`headrace run`: whose mistake it was, said in few lines, and a flow from a file."""
+
+import json
+import signal
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace import Broker
+from headrace.streams.running.lock import locked
+from tests.cli.conftest import Headrace, process
+from tests.streams.topics import Topics
+
+SHOP = """
+from headrace.streams import Flow
+
+flow = Flow("shop")
+orders = flow.stream("orders", "customer string, price double")
+flow.topic("large-orders", orders.where("price >= 10"), key="customer")
+"""
+
+
+@pytest.fixture
+def topics() -> Iterator[Topics]:
+    """The topics of a broker of the test's own, so that they can have the names in the file."""
+    with Broker(flush="os") as broker:
+        yield Topics(broker.bootstrap)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    file = tmp_path / "shop.py"
+    file.write_text(SHOP)
+    return file
+
+
+def written(tmp_path: Path, code: str) -> str:
+    (tmp_path / "flows.py").write_text(textwrap.dedent(code))
+    return str(tmp_path / "flows.py")
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("print('hello')", "defines no flow; make one with Flow(name)"),
+        ("from headrace.streams import Flow\nFlow('a')", "Flow a writes nothing; add an output"),
+        ("1 +", "invalid syntax"),
+        (
+            "from headrace.streams import Flow\nFlow('a').stream('t', 'x int').select('y')",
+            "flows.py line 2: select: there is no column y",
+        ),
+        (
+            "from headrace.streams import Flow\nFlow('a').stream('t', 'x nope')",
+            "flows.py line 2: ",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_run_is_told_why(
+    headrace: Headrace, tmp_path: Path, code: str, complaint: str
+):
+    result = headrace("run", written(tmp_path, code))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("headrace: ")
+    assert complaint in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_file_s_own_mistakes_are_shown_in_its_own_lines(headrace: Headrace, tmp_path: Path):
+    code = """
+        import json
+        def load(text):
+            return json.loads(text)
+        load("?")
+        """
+    result = headrace("run", written(tmp_path, code))
+    assert result.exit_code == 1
+    lines = result.stderr.splitlines()
+    assert lines[0].endswith("flows.py failed:")
+    assert [line.split(",")[1].strip() for line in lines if "File " in line] == ["line 5", "line 4"]
+    assert lines[-1].startswith("json.decoder.JSONDecodeError: ")
+
+
+def test_a_file_that_is_not_there_is_a_usage_error(headrace: Headrace):
+    assert headrace("run", "nowhere.py").exit_code == 2
+
+
+def test_a_flow_that_the_file_does_not_define_is_refused(headrace: Headrace, shop: Path):
+    result = headrace("run", str(shop), "--flow", "shp")
+    assert result.exit_code == 1
+    assert "defines no flow shp; did you mean shop?" in result.stderr
+
+
+def test_a_flow_that_runs_already_is_refused_before_spark_starts(
+    headrace: Headrace, shop: Path, tmp_path: Path, topics: Topics
+):
+    topics.write("orders", {})
+    with locked(tmp_path / "headrace-flows" / "shop", "shop"):
+        result = headrace("run", str(shop), "-b", topics.bootstrap)
+    assert result.exit_code == 1
+    assert "Flow shop is running already, in process" in result.stderr
+    assert "Spark 4" not in result.stderr
+
+
+def test_a_checkpoint_of_another_query_is_refused_before_spark_starts(
+    headrace: Headrace, shop: Path, tmp_path: Path, topics: Topics
+):
+    stored = {"version": 1, "flow": "shop", "output": "large-orders", "state": []}
+    manifest = tmp_path / "flows" / "shop" / "large-orders" / "headrace.json"
+    manifest.parent.mkdir(parents=True)
+    other = {**stored, "sources": ["sales as json"], "sink": "topic large-orders"}
+    manifest.write_text(json.dumps(other))
+    result = headrace("run", str(shop), "-b", topics.bootstrap, "--checkpoints", "flows")
+    assert result.exit_code == 1
+    assert "reads orders as json now" in result.stderr
+    assert "give the flow and its outputs other names" in result.stderr
+    assert "Spark 4" not in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_file_is_run_until_it_is_told_to_stop(shop: Path, topics: Topics):
+    pytest.importorskip("pyspark")
+    topics.write("orders", {"customer": "ada", "price": 12}, {"customer": "bob", "price": 2})
+    options = ("run", str(shop), "-b", topics.bootstrap, "--master", "local[2]")
+    shop.write_text(f"{SHOP}\nprint('described', flush=True)\nflow.run()\nprint('ended')")
+    with process(*options) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == "described\n"
+        assert running.stderr.readline().startswith("Spark 4.2.0")
+        topics.await_records("large-orders", 1)
+        topics.write("orders", {"customer": "eve", "price": 99})
+        topics.await_records("large-orders", 2)
+        running.send_signal(signal.SIGTERM)
+        out, errors = running.communicate(timeout=60)
+    assert (running.returncode, out) == (0, "ended\n"), errors
+    assert "shop.large-orders: stopped, 3 rows read, 2 written" in errors
+    assert [key for key, _ in topics.read("large-orders")] == ["ada", "eve"]

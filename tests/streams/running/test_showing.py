@@ -1,0 +1,106 @@
+"""What people and Prometheus see of running queries."""
+
+import io
+import urllib.error
+import urllib.request
+
+import pytest
+from rich.console import Console
+
+from headrace.streams.running.display import Lines, display_for
+from headrace.streams.running.metrics import exposition, served
+from headrace.streams.running.progress import QueryProgress, QueryState, Tally
+from headrace.streams.running.screen import Bar, Screen
+
+RUNNING = QueryProgress(
+    "shop", "large", QueryState.RUNNING, 7, read=1200, written=80, rate=950.4, batch_ms=120, lag=3
+)
+WAITING = QueryProgress("shop", "small", QueryState.WAITING, restarts=2, error="Disk is full")
+
+
+class Progress:
+    """Spark's progress of one trigger."""
+
+    def __init__(self, batch: int, rows: int, *, idle: bool = False, end: int = 0) -> None:
+        self.batchId = batch
+        self.numInputRows = rows
+        self.processedRowsPerSecond = 100.0
+        self.durationMs = {"triggerExecution": 50, **({} if idle else {"addBatch": 40})}
+        self.sources = [Source(end - rows, end)]
+
+
+class Source:
+    """One source of it, with ten records more than were read."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.startOffset = f'{{"topics": {{"orders": {{"0": {start}}}}}}}'
+        self.endOffset = f'{{"topics": {{"orders": {{"0": {end}}}}}}}'
+        self.latestOffset = f'{{"topics": {{"orders": {{"0": {end + 10}}}}}}}'
+
+
+class Query:
+    """Spark's query with what it last reported."""
+
+    def __init__(self, *progress: Progress) -> None:
+        self.recentProgress = list(progress)
+        self.lastProgress = progress[-1] if progress else None
+
+
+def test_batches_are_added_up_once_and_idle_triggers_are_none():
+    tally = Tally("shop", "large")
+    tally.look_at(Query())  # type: ignore[arg-type]
+    query = Query(Progress(0, 5, end=5), Progress(1, 7, end=12), Progress(2, 0, idle=True, end=12))
+    tally.look_at(query)  # type: ignore[arg-type]
+    tally.look_at(query)  # type: ignore[arg-type]
+    now = tally.now
+    assert (now.batch, now.read, now.lag, now.backlog, now.batch_ms) == (1, 12, 10, 15, 50)
+    assert now.rate == 0.0
+
+
+def test_lines_are_written_now_and_then_and_at_the_end():
+    stream = io.StringIO()
+    lines = Lines(stream, every_seconds=1000)
+    lines.show([RUNNING])
+    assert stream.getvalue() == ""
+    ended = QueryProgress("shop", "large", QueryState.FINISHED, read=3, written=1)
+    lines.show([ended])
+    lines.show([ended])
+    assert stream.getvalue() == "shop.large: finished, 3 rows read, 1 written\n"
+    always = Lines(stream, every_seconds=0)
+    always.show([WAITING])
+    assert stream.getvalue().endswith("shop.small: waiting, 0 rows read, 0 written, 2 restarts\n")
+
+
+def test_where_nobody_watches_there_are_lines():
+    assert isinstance(display_for(io.StringIO(), once=False), Lines)
+
+
+@pytest.mark.parametrize("kind", [Screen, Bar])
+def test_in_a_terminal_it_is_rewritten(kind: type[Screen] | type[Bar]):
+    stream = io.StringIO()
+    shown = kind(stream)
+    shown._console = Console(file=stream, force_terminal=True, width=120)
+    with shown:
+        shown.show([RUNNING, WAITING])
+        shown.say("small failed")
+        shown.show([RUNNING, QueryProgress("shop", "small", QueryState.FINISHED)])
+    assert "shop.large" in stream.getvalue()
+    assert "small failed" in stream.getvalue()
+
+
+def test_prometheus_reads_every_query():
+    text = exposition([RUNNING, WAITING])
+    assert 'headrace_flow_rows_read_total{flow="shop",output="large"} 1200\n' in text
+    assert 'headrace_flow_lag_records{flow="shop",output="large"} 3\n' in text
+    assert 'headrace_flow_restarts_total{flow="shop",output="small"} 2\n' in text
+    assert 'headrace_flow_up{flow="shop",output="small"} 0\n' in text
+    assert 'headrace_flow_lag_records{flow="shop",output="small"}' not in text
+
+
+def test_metrics_are_served_while_the_flow_runs():
+    with served("127.0.0.1:0", lambda: [RUNNING]) as address:
+        with urllib.request.urlopen(f"http://{address}/metrics") as answer:
+            assert answer.read().decode() == exposition([RUNNING])
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            urllib.request.urlopen(f"http://{address}/other")
+        raised.value.close()

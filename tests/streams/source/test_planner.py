@@ -1,0 +1,191 @@
+"""What batches read, decided against real clusters."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from headrace.clock import ManualClock
+from headrace.kafka import Cluster as Client
+from headrace.kafka import ClusterUnreachable, Partition, UnknownTopic, delete_topic, ensure_topic
+from headrace.kafka.connection import connect
+from headrace.kafka.gaps import OffsetsGone
+from headrace.kafka.raw_positions import commit
+from headrace.settings import KafkaSettings
+from headrace.streams.source import TopicGone, TopicReplaced, check_source, parse_options
+from headrace.streams.source.offsets import SourceOffsets
+from headrace.streams.source.planner import Planner, tasks_between
+from tests.clusters import Cluster
+from tests.conftest import TopicFactory
+
+NOW_MS = int(time.time()) * 1000
+"""Records of a fixed time would be too old for Kafka's retention."""
+
+
+def plan(cluster: Cluster, clock: ManualClock | None = None, **options: str) -> Planner:
+    given = {"bootstrap": cluster.bootstrap, "parallelism": "4", **options}
+    return Planner(parse_options(given), clock=clock)
+
+
+def produce(cluster: Cluster, topic: str, count: int, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=partition, timestamp=NOW_MS + number)
+    assert producer.flush(20) == 0
+
+
+def delete_records(admin: AdminClient, topic: str, before: int) -> None:
+    where = TopicPartition(topic, 0, before)
+    admin.delete_records([where])[where].result(20)
+
+
+def ranges(start: SourceOffsets, end: SourceOffsets) -> list[tuple[str, int, int, int]]:
+    return [
+        (each.partition.topic, each.partition.number, each.start, each.end)
+        for task in tasks_between(start, end)
+        for each in task
+    ]
+
+
+@pytest.mark.partitions(2)
+def test_batches_go_on_where_the_last_one_ended(cluster: Cluster, topic: str) -> None:
+    planner = plan(cluster, topics=topic)
+    start = planner.initial()
+    assert planner.next(start, None) is start
+    produce(cluster, topic, 3)
+    first = planner.next(start, None)
+    assert ranges(start, first) == [(topic, 0, 0, 3)]
+    produce(cluster, topic, 2, partition=1)
+    assert ranges(first, planner.next(first, None)) == [(topic, 1, 0, 2)]
+
+
+@pytest.mark.partitions(2)
+def test_a_start_can_be_a_time_offsets_or_a_groups(
+    cluster: Cluster, topic: str, group: str
+) -> None:
+    produce(cluster, topic, 10)
+    given = f'{{"{topic}": {{"0": 7}}}}'
+    commit(connect(KafkaSettings(bootstrap=cluster.bootstrap)), group, {Partition(topic, 0): 4})
+    for text, expected in {
+        "earliest": 0,
+        "latest": 10,
+        datetime.fromtimestamp((NOW_MS + 3) / 1000, UTC).isoformat(): 3,
+        given: 7,
+        f"group:{group}": 4,
+        "-2": 8,
+        "5": 5,
+    }.items():
+        offsets = plan(cluster, topics=topic, start=text).initial().offsets
+        assert offsets == {Partition(topic, 0): expected, Partition(topic, 1): 0}, text
+
+
+@pytest.mark.partitions(2)
+def test_a_bounded_read_ends_where_it_is_told_to(cluster: Cluster, topic: str) -> None:
+    produce(cluster, topic, 10)
+    (task,) = plan(cluster, topics=topic, start="2", end=f'{{"{topic}": {{"0": 7}}}}').bounded()
+    assert [(each.start, each.end) for each in task] == [(2, 7)]
+
+
+def test_a_limit_makes_many_batches_of_a_backlog(cluster: Cluster, topic: str) -> None:
+    produce(cluster, topic, 10)
+    planner = plan(cluster, topics=topic)
+    first = planner.next(planner.initial(), 4)
+    second = planner.next(first, 4)
+    assert [list(each.offsets.values()) for each in (first, second)] == [[4], [8]]
+
+
+def test_a_rate_is_kept_over_time(cluster: Cluster, topic: str) -> None:
+    produce(cluster, topic, 10)
+    clock = ManualClock()
+    planner = plan(cluster, clock, topics=topic, max_records_per_second="4")
+    first = planner.next(planner.initial(), None)
+    clock.advance(0.5)
+    second = planner.next(first, None)
+    assert [list(each.offsets.values()) for each in (first, second)] == [[4], [6]]
+
+
+def test_what_comes_after_the_target_is_not_read(cluster: Cluster, topic: str) -> None:
+    produce(cluster, topic, 3)
+    planner = plan(cluster, topics=topic)
+    planner.stop_at_latest()
+    produce(cluster, topic, 3)
+    end = planner.next(planner.initial(), None)
+    assert list(end.offsets.values()) == [3]
+    assert planner.next(end, None) is end
+
+
+def test_new_partitions_and_topics_are_read_from_their_beginning(
+    cluster: Cluster, admin: AdminClient, new_topic: TopicFactory, fresh_name: str
+) -> None:
+    planner = plan(cluster, pattern=f"{fresh_name}-.*", start="latest")
+    first = new_topic()
+    produce(cluster, first, 3)
+    start = planner.initial()
+    admin.create_partitions([NewPartitions(first, 2)])[first].result(20)
+    second = new_topic()
+    produce(cluster, first, 2, partition=1)
+    produce(cluster, second, 4)
+    end = planner.next(start, None)
+    assert ranges(start, end) == [(first, 1, 0, 2), (second, 0, 0, 4)]
+    produce(cluster, second, 1)
+    assert ranges(end, planner.next(end, None)) == [(second, 0, 4, 5)]
+
+
+def test_a_gap_fails_with_what_is_missing(cluster: Cluster, admin: AdminClient, topic: str) -> None:
+    produce(cluster, topic, 10)
+    planner = plan(cluster, topics=topic)
+    start = planner.initial()
+    delete_records(admin, topic, 6)
+    with pytest.raises(OffsetsGone, match="no longer has offsets 0 to 5: it begins at 6"):
+        planner.next(start, None)
+
+
+def test_a_gap_that_is_skipped_is_counted(cluster: Cluster, admin: AdminClient, topic: str) -> None:
+    produce(cluster, topic, 10)
+    planner = plan(cluster, topics=topic, on_gap="skip")
+    start = planner.initial()
+    delete_records(admin, topic, 6)
+    end = planner.next(start, None)
+    assert ranges(start, end) == [(topic, 0, 6, 10)]
+    assert end.to_json()["lost"] == {topic: {"0": 6}}
+    produce(cluster, topic, 5)
+    delete_records(admin, topic, 15)
+    later = planner.next(end, None)
+    assert ranges(end, later) == []
+    assert later.to_json()["lost"] == {topic: {"0": 11}}
+    assert planner.next(later, None) is later
+
+
+def test_a_deleted_topic_is_named(cluster: Cluster, topic: str) -> None:
+    client = Client(KafkaSettings(bootstrap=cluster.bootstrap))
+    planner = plan(cluster, topics=topic)
+    start = planner.initial()
+    delete_topic(client, topic)
+    with pytest.raises(TopicGone, match=topic):
+        planner.next(start, None)
+    assert plan(cluster, topics=topic, on_gap="skip").next(start, None).offsets == {}
+
+
+def test_a_topic_of_the_same_name_is_not_the_same_topic(cluster: Cluster, topic: str) -> None:
+    client = Client(KafkaSettings(bootstrap=cluster.bootstrap))
+    produce(cluster, topic, 3)
+    start = plan(cluster, topics=topic, start="latest").initial()
+    delete_topic(client, topic)
+    ensure_topic(client, topic, partitions=1)
+    produce(cluster, topic, 2)
+    with pytest.raises(TopicReplaced, match=topic):
+        plan(cluster, topics=topic).next(start, None)
+    end = plan(cluster, topics=topic, on_gap="skip").next(start, None)
+    assert ranges(start, end) == [(topic, 0, 0, 2)]
+
+
+def test_a_wrong_topic_is_told_before_spark_is_asked(cluster: Cluster) -> None:
+    with pytest.raises(UnknownTopic, match="There is no topic no-such-topic"):
+        check_source({"bootstrap": cluster.bootstrap, "topics": "no-such-topic"})
+
+
+def test_a_wrong_address_is_told_within_seconds() -> None:
+    with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1"):
+        check_source({"bootstrap": "127.0.0.1:1", "topics": "orders"})
