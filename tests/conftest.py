@@ -33,6 +33,10 @@ class TopicFactory(Protocol):
     def __call__(self, partitions: int = 1, config: dict[str, str] | None = None) -> str: ...
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "partitions(count): how many the `topic` fixture has")
     # kafka-python's own affair: it reads its schemas with functions that Python deprecated.

@@ -4,11 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.testing.plugin import BrokerUnderTest
+from headrace import Broker
 from tests.docs.blocks import blocks, commands, session
 
 pytest_plugins = ["pytester"]
@@ -17,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 WALKTHROUGH = ROOT / "docs" / "getting-started.md"
 DEFAULT_ADDRESS = "127.0.0.1:9092"
+
+_SESSION_SECONDS = 280
+"""Time for a document's program; those with flows start Spark, which is slow on a busy machine."""
 
 
 def name_of(path: Path) -> str:
@@ -31,6 +35,13 @@ def with_tests(path: Path) -> bool:
     return any(block.word.startswith("test_") for block in blocks(path))
 
 
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A broker of the document's own, as its reader has: others use the same names of topics."""
+    with Broker(flush="os") as started:
+        yield started
+
+
 def run_session(path: Path, bootstrap: str, directory: Path) -> None:
     """Run a document's Python as one program, against the given broker."""
     program = session(path).replace(DEFAULT_ADDRESS, bootstrap)
@@ -39,26 +50,23 @@ def run_session(path: Path, bootstrap: str, directory: Path) -> None:
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=_SESSION_SECONDS,
         check=False,
     )
     assert result.returncode == 0, f"{name_of(path)}:\n{result.stderr}"
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "path",
     [path for path in DOCUMENTS if with_python(path) and path != WALKTHROUGH],
     ids=name_of,
 )
-def test_the_python_of_a_document_runs(
-    path: Path, headrace_broker: BrokerUnderTest, tmp_path: Path
-) -> None:
-    run_session(path, headrace_broker.bootstrap, tmp_path)
+def test_the_python_of_a_document_runs(path: Path, broker: Broker, tmp_path: Path) -> None:
+    run_session(path, broker.bootstrap, tmp_path)
 
 
-def test_getting_started_works_from_top_to_bottom(
-    headrace_broker: BrokerUnderTest, tmp_path: Path
-) -> None:
+def test_getting_started_works_from_top_to_bottom(broker: Broker, tmp_path: Path) -> None:
     """Its Python continues what its first commands began, and its last commands look at both."""
     typed = [line for line in commands(WALKTHROUGH) if line.startswith("headrace ")]
     before = [line for line in typed if line.startswith(("headrace topics", "headrace produce"))]
@@ -66,9 +74,9 @@ def test_getting_started_works_from_top_to_bottom(
     assert sorted(["headrace broker", *before, *after]) == sorted(typed)
 
     for line in before:
-        run_command(line, headrace_broker.bootstrap, tmp_path)
-    run_session(WALKTHROUGH, headrace_broker.bootstrap, tmp_path)
-    shown = "".join(run_command(line, headrace_broker.bootstrap, tmp_path) for line in after)
+        run_command(line, broker.bootstrap, tmp_path)
+    run_session(WALKTHROUGH, broker.bootstrap, tmp_path)
+    shown = "".join(run_command(line, broker.bootstrap, tmp_path) for line in after)
     assert "tent" in shown
     assert "warehouse" in shown
 
