@@ -83,14 +83,15 @@ class BoundedKafka:
 
 
 def options_of(node: ReadTopics, kafka: KafkaSettings) -> dict[str, str]:
-    """The source's options for a read from a cluster."""
+    """The source's options for a read from a cluster; may ask a registry for the schema."""
     named = {"pattern": node.pattern} if node.pattern else {"topics": ",".join(node.topics)}
     table = {"include": "key,offset", "tombstones": "null"} if node.key else {}
-    schema = {} if node.schema is None else {"schema": ddl_of(node.schema)}
+    schema = _schema_of(node)
     return {
         "bootstrap": kafka.bootstrap,
         **named,
-        **schema,
+        # As JSON, because DDL has no words for all that a schema can say.
+        **({} if schema is None else {"schema": schema.json()}),
         "format": node.format,
         "start": node.start,
         **node.options,
@@ -99,6 +100,10 @@ def options_of(node: ReadTopics, kafka: KafkaSettings) -> dict[str, str]:
     }
 
 
-def ddl_of(schema: "StructType") -> str:
-    """A schema as the text that it could have been given as."""
-    return ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in schema.fields)
+def _schema_of(node: ReadTopics) -> "StructType | None":
+    """The schema that was given, else the registry's, else none."""
+    from headrace.streams.formats import row_schema
+
+    if node.schema is None and "registry" in node.options:
+        return row_schema(node.format, None, node.options, node.topics)
+    return node.schema

@@ -152,6 +152,8 @@ class Wrapper:
         (Opaque, "Opaque.thing is a object"),
         (Wrapper, "Wrapper.parts[].thing is a object"),
         (42, "42 is no schema"),
+        ('{"type": "array"}', "is not the JSON of a StructType"),
+        ("{oops", "is not the JSON of a StructType"),
     ],
 )
 def test_what_no_column_can_hold_is_named(model: Any, named: str):

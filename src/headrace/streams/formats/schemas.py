@@ -1,5 +1,6 @@
 """Schemas in all the forms that people have them."""
 
+import json
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 from headrace.streams.formats.ddl import parse_ddl
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SchemaLike: TypeAlias = Union[str, "StructType", type]
-"""A DDL string, a StructType, a dataclass or a pydantic model."""
+"""A DDL string, a StructType, its JSON, a dataclass or a pydantic model."""
 
 
 def schema_of(given: SchemaLike) -> "StructType":
@@ -23,7 +24,7 @@ def schema_of(given: SchemaLike) -> "StructType":
     from pyspark.sql.types import StructType
 
     if isinstance(given, str):
-        schema = parse_ddl(given)
+        schema = _parsed_json(given) if given.lstrip().startswith("{") else parse_ddl(given)
     elif isinstance(given, StructType):
         schema = given
     elif is_model(given):
@@ -35,6 +36,20 @@ def schema_of(given: SchemaLike) -> "StructType":
         )
     _refuse_twins(schema)
     return schema
+
+
+def _parsed_json(text: str) -> "StructType":
+    """A schema in Spark's own JSON, which unlike DDL can tell that an array holds no nulls."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        return StructType.fromJson(json.loads(text))
+    except (ValueError, KeyError, TypeError, PySparkException) as error:
+        raise UnusableSchema(
+            f"schema {text[:60]!r} is not the JSON of a StructType ({error!r}); "
+            f"write what its json() gives, or DDL"
+        ) from None
 
 
 def arrow_schema(schema: "StructType") -> "pa.Schema":

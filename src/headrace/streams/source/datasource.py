@@ -23,11 +23,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.kafka.connection import connect
-from headrace.streams.source.columns import included_fields
 from headrace.streams.source.offsets import SourceOffsets
 from headrace.streams.source.options import SourceOptions, parse_options
 from headrace.streams.source.planner import Planner, tasks_between
 from headrace.streams.source.progress import Progress
+from headrace.streams.source.schema import judging_schema, source_schema
 from headrace.streams.source.splits import Range
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class BoundedReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._judging = judging_schema(options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
@@ -77,7 +78,7 @@ class BoundedReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of one task."""
-        return _read(self._options, self._schema, partition)
+        return _read(self._options, self._schema, self._judging, partition)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -86,6 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._judging = judging_schema(options, schema)
 
     @cached_property
     def _planner(self) -> Planner:
@@ -129,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of one task."""
-        return _read(self._options, self._schema, partition)
+        return _read(self._options, self._schema, self._judging, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark will never ask for what lies before `end` again."""
@@ -142,21 +144,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._progress.close()
 
 
-def source_schema(options: SourceOptions) -> StructType:
-    """The columns that the source gives with some options."""
-    from headrace.streams.formats import row_schema
-    from headrace.streams.formats.dead_letters import dead_letter_schema
-
-    if options.on_error == "only":
-        return dead_letter_schema()
-    rows = row_schema(options.format, options.schema, options.format_options, options.topics)
-    return StructType([*rows.fields, *included_fields(options.include)])
-
-
 def _read(
-    options: SourceOptions, schema: StructType, partition: InputPartition
+    options: SourceOptions, schema: StructType, judging: StructType, partition: InputPartition
 ) -> "Iterator[pa.RecordBatch]":
     from headrace.streams.source.reading import TaskReader
 
     assert isinstance(partition, Task)
-    return TaskReader(options, schema).read(partition.ranges)
+    return TaskReader(options, schema, judging).read(partition.ranges)

@@ -15,7 +15,7 @@ from headrace.kafka.raw_fetch import fetch_range
 from headrace.records.arrow import decode_batches
 from headrace.streams.formats import decoder
 from headrace.streams.formats.dead_letters import dead_letters
-from headrace.streams.source.columns import included_arrays, without_included
+from headrace.streams.source.columns import included_arrays
 from headrace.streams.source.errors import UnreadableRecords
 from headrace.streams.source.options import SourceOptions
 from headrace.streams.source.splits import Range
@@ -27,18 +27,21 @@ logger = logging.getLogger(__name__)
 
 
 class TaskReader:
-    """Reads ranges of partitions as rows of one schema."""
+    """Reads ranges of partitions as rows of one schema.
 
-    def __init__(self, options: SourceOptions, schema: "StructType") -> None:
+    `judging` are the columns that values must have: those of the rows, also where it is the
+    rejected records that are read.
+    """
+
+    def __init__(self, options: SourceOptions, schema: "StructType", judging: "StructType") -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self._options = options
         self._connection = connect(options.kafka)
         self._only_rejected = options.on_error == "only"
         self._target = to_arrow_schema(schema, timezone="UTC")
-        rows = without_included(schema, options.include)
-        self._decoder = decoder(options.format, rows, options.format_options)
-        reads_keys = options.format == "raw" and "key" in rows.fieldNames()
+        self._decoder = decoder(options.format, judging, options.format_options)
+        reads_keys = options.format == "raw" and "key" in judging.fieldNames()
         self._keys = self._only_rejected or reads_keys or "key" in options.include
         self._headers = self._only_rejected or "headers" in options.include
         self._skipped = 0
