@@ -98,8 +98,6 @@ class _Writer:
     """What was written with one schema, read as the columns that were asked for."""
 
     def __init__(self, number: int, registered: RegisteredSchema, wanted: pa.Schema) -> None:
-        import fastavro
-
         self._named = f"schema {number}"
         self._wanted = wanted
         self._problem = ""
@@ -107,20 +105,27 @@ class _Writer:
         if registered.kind != "AVRO":
             self._problem = f"{self._named} is {registered.kind}, not Avro"
             return
+        try:
+            self._prepare(registered)
+        except UnusableSchema as error:
+            self._problem = f"{self._named}: {error}"
+        # A registry holds what anybody has put there, and a record may name any of it.
+        except Exception as error:
+            self._problem = f"{self._named} is no use: {type(error).__name__} {error}"
+
+    def _prepare(self, registered: RegisteredSchema) -> None:
+        import fastavro
+
         known: dict[str, Any] = {}
         for reference in _with_their_own(registered):
             fastavro.parse_schema(json.loads(reference.text), named_schemas=known)
         schema = AvroSchema(registered)
         self._parsed = fastavro.parse_schema(json.loads(registered.text), named_schemas=known)
-        try:
-            self._types = {
-                field.name: _arrow_type(schema, field.name)
-                for field in wanted
-                if field.name in schema.fields()
-            }
-        except UnusableSchema as error:
-            self._problem = f"{self._named}: {error}"
-            return
+        self._types = {
+            field.name: _arrow_type(schema, field.name)
+            for field in self._wanted
+            if field.name in schema.fields()
+        }
         self._simple = not schema.refers and schema.is_simple()
         guarded = [*schema.root["fields"], {"name": _GUARD, "type": "long"}]
         self._guarded = json.dumps({**schema.root, "fields": guarded}).encode()
@@ -186,7 +191,7 @@ class _Writer:
                 rows.append({})
                 reasons[row] = f"no record of {self._named}: {type(error).__name__} {error}".strip()
         columns = {
-            name: pa.array([row.get(name) for row in rows], kind)
+            name: _array([row.get(name) for row in rows], kind, name, reasons)
             for name, kind in self._types.items()
         }
         batch, problems = self._conform(columns, len(rows))
@@ -213,6 +218,9 @@ class _Writer:
 
 
 _SYNC: Final = b"headrace headrac"
+
+_UNFIT: Final = (pa.ArrowException, ValueError, TypeError, ArithmeticError)
+"""What Arrow raises at values that a column cannot hold."""
 
 
 def _long(number: int) -> bytes:
@@ -241,6 +249,23 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(inside) for inside in value]
     return str(value) if type(value).__name__ == "UUID" else value
+
+
+def _array(values: list[Any], kind: pa.DataType, path: str, reasons: Reasons) -> pa.Array:
+    """Values as a column; those that do not fit it are rejected."""
+    try:
+        return pa.array(values, kind)
+    except _UNFIT:
+        pass
+    fitting: list[Any] = []
+    for row, value in enumerate(values):
+        try:
+            pa.array([value], kind)
+            fitting.append(value)
+        except _UNFIT as error:
+            reasons.setdefault(row, f"{path}: {error}")
+            fitting.append(None)
+    return pa.array(fitting, kind)
 
 
 def _arrow_type(schema: AvroSchema, name: str) -> pa.DataType:

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from headrace.streams.formats.calendar import beyond_calendar
 from headrace.streams.formats.decoding import Reasons
 from headrace.streams.formats.errors import FormatError
 
@@ -32,15 +34,28 @@ def conform(array: pa.Array, field: pa.Field, path: str) -> Conformed:
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    beyond = beyond_calendar(array, path)
+    if beyond:
+        array = _without(array, beyond)
     converted, reasons = _convert(array, field.type, path)
+    reasons |= beyond
     if not field.nullable and array.null_count:
         for row in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
             reasons.setdefault(row, f"{path}: missing or null")
     return Conformed(converted, reasons)
 
 
+def _without(array: pa.Array, rows: Reasons) -> pa.Array:
+    """The column with nulls in these rows."""
+    gone = np.zeros(len(array), np.bool_)
+    gone[list(rows)] = True
+    return pc.if_else(pa.array(gone), pa.scalar(None, array.type), array)
+
+
 def _convert(array: pa.Array, wanted: pa.DataType, path: str) -> Conformed:
     kind = array.type
+    if pa.types.is_null(kind):
+        return Conformed(pa.nulls(len(array), wanted), {})
     if kind == wanted:
         return Conformed(array, {})
     if pa.types.is_struct(wanted) and pa.types.is_struct(kind):
@@ -109,8 +124,6 @@ def _validity(present: Any) -> pa.Buffer | None:
 
 def _may_become(kind: pa.DataType, wanted: pa.DataType) -> bool:
     types = pa.types
-    if types.is_null(kind):
-        return True
     if types.is_integer(kind):
         numeric = types.is_integer(wanted) or types.is_floating(wanted)
         return bool(numeric or types.is_decimal(wanted))
@@ -126,14 +139,14 @@ def _cast(array: pa.Array, wanted: pa.DataType, path: str) -> Conformed:
     lossy = pa.types.is_timestamp(wanted) or pa.types.is_floating(wanted)
     try:
         return Conformed(array.cast(wanted, safe=not lossy), {})
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         pass
     reasons: Reasons = {}
     pieces = []
     for row in range(len(array)):
         try:
             pieces.append(array.slice(row, 1).cast(wanted))
-        except pa.ArrowInvalid:
+        except pa.ArrowException:
             pieces.append(pa.nulls(1, wanted))
             reasons[row] = f"{path}: {str(array[row])[:40]} does not fit {wanted}"
     return Conformed(pa.concat_arrays(pieces), reasons)

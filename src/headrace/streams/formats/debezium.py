@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from headrace.records.kernels.compiled import Bytes
 from headrace.streams.formats.avro_values import AvroDecoder
-from headrace.streams.formats.decoding import Decoded, Decoder, Reasons, choice
+from headrace.streams.formats.calendar import beyond_calendar
+from headrace.streams.formats.decoding import Decoded, Decoder, Reasons, choice, reject
 from headrace.streams.formats.errors import UnusableSchema
 from headrace.streams.formats.json_nested import Reading, struct_reader
 from headrace.streams.formats.json_values import JsonDecoder, spans_of
@@ -82,6 +83,7 @@ class DebeziumDecoder:
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """See `Decoder`."""
         decoded = self._envelopes.decode(records)
+        decoded = reject(decoded, beyond_calendar(_millis(decoded.rows), "ts_ms"))
         rows = self._unwrapped(decoded.rows) if self._unwraps else self._changes(decoded.rows)
         return replace(decoded, rows=rows)
 
@@ -156,9 +158,12 @@ def _envelope(rows: "StructType", unwraps: bool) -> "StructType":
     )
 
 
-def _times(envelopes: pa.RecordBatch) -> pa.Array:
+def _millis(envelopes: pa.RecordBatch) -> pa.Array:
     """When the database made the change; if it does not say, when Debezium saw it."""
     source = envelopes.column("source")
     made = pc.if_else(source.is_valid(), source.field("ts_ms"), None)
-    millis = pc.coalesce(made, envelopes.column("ts_ms"))
-    return millis.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+    return pc.coalesce(made, envelopes.column("ts_ms")).view(pa.timestamp("ms", tz="UTC"))
+
+
+def _times(envelopes: pa.RecordBatch) -> pa.Array:
+    return _millis(envelopes).cast(pa.timestamp("us", tz="UTC"))

@@ -1,7 +1,7 @@
 """What every format does: Arrow batches of records in, typed rows and rejections out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -104,3 +104,21 @@ def sift(rows: pa.RecordBatch, reasons: Reasons, skipped: Flags | None = None) -
     rejected = [Rejected(index, reasons[index]) for index in sorted(reasons)]
     left_out = rows.num_rows - len(accepted) - len(rejected)
     return Decoded(rows.take(accepted), accepted, rejected, left_out)
+
+
+def reject(decoded: Decoded, problems: Reasons) -> Decoded:
+    """Reject more of the records: those of these rows."""
+    if not problems:
+        return decoded
+    count = decoded.rows.num_rows
+    accepted = np.arange(count) if decoded.accepted is None else decoded.accepted.to_numpy()
+    keep = np.ones(count, np.bool_)
+    keep[list(problems)] = False
+    kept = np.flatnonzero(keep)
+    more = (Rejected(int(accepted[row]), reason) for row, reason in problems.items())
+    return replace(
+        decoded,
+        rows=decoded.rows.take(pa.array(kept)),
+        accepted=pa.array(accepted[kept]),
+        rejected=sorted((*decoded.rejected, *more)),
+    )

@@ -213,11 +213,14 @@ class MapReader:
 
     def _refuse_twins(self, keys: pa.StringArray, parents: Int64s, reasons: Reasons) -> None:
         """Spark's maps have each key once and never check."""
-        codes = keys.dictionary_encode()
-        numbers = parents * (len(codes.dictionary) + 1) + codes.indices.fill_null(0).to_numpy()
-        once, counts = np.unique(numbers, return_counts=True)
+        present = keys.is_valid().to_numpy(zero_copy_only=False)
+        codes = keys.drop_null().dictionary_encode()
+        size = len(codes.dictionary) + 1
+        once, counts = np.unique(
+            parents[present] * size + codes.indices.to_numpy(), return_counts=True
+        )
         for number in once[counts > 1].tolist():
-            row, key = divmod(number, len(codes.dictionary) + 1)
+            row, key = divmod(number, size)
             named = codes.dictionary[key].as_py()
             reasons.setdefault(row, f"{self.target.path}: has the key {named} twice")
 

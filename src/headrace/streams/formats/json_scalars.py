@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import decimal
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -18,6 +17,8 @@ from headrace.streams.formats.kernels.tokens import ABSENT
 
 _SHOWN: Final = 40
 """How much of a value is shown in a reason."""
+
+_LONGEST_EXPONENT: Final = 18
 
 _PROBLEMS: Final = {
     texts.WRONG_KIND: "is no {type}",
@@ -293,25 +294,24 @@ class PackedDecimalReader:
 
 def _units(written: bytes, scale: int, precision: int) -> tuple[int, int]:
     """A decimal of any length as units of its type, and what is wrong with it."""
-    number = decimal.Decimal(written.strip(b'"').decode())
-    if not number.is_finite():
+    mantissa, _, exponent = written.strip(b'"').lower().partition(b"e")
+    whole, _, fraction = mantissa.lstrip(b"-").partition(b".")
+    if not (whole + fraction).isdigit():
         return texts.WRONG_KIND, 0
-    if number.adjusted() >= precision - scale and number:
+    digits = (whole + fraction).lstrip(b"0")
+    significant = digits.rstrip(b"0")
+    if not significant:
+        return 0, 0
+    # No number has an exponent of so many digits that it matters which, and Python reads no more
+    # than some thousand of them.
+    power = int(exponent[:_LONGEST_EXPONENT] or 0) - len(fraction)
+    places = power + scale + len(digits) - len(significant)
+    if places + len(significant) > precision:
         return numbers.OUT_OF_RANGE, 0
-    sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
-    units = int("".join(map(str, digits)))
-    power = exponent + scale
-    if power >= 0:
-        units *= 10 ** min(power, precision)
-    elif -power > len(digits):
-        if units:
-            return numbers.TOO_PRECISE, 0
-    else:
-        units, rest = divmod(units, 10**-power)
-        if rest:
-            return numbers.TOO_PRECISE, 0
-    return 0, -units if sign else units
+    if places < 0:
+        return numbers.TOO_PRECISE, 0
+    units = int(significant) * 10**places
+    return 0, -units if mantissa.startswith(b"-") else units
 
 
 def _words(number: int) -> npt.NDArray[np.int64]:
