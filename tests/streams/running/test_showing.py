@@ -33,7 +33,7 @@ class Source:
     """One source of it, with ten records more than were read."""
 
     def __init__(self, start: int, end: int) -> None:
-        self.startOffset = f'{{"topics": {{"orders": {{"0": {start}}}}}}}'
+        self.startOffset: str | None = f'{{"topics": {{"orders": {{"0": {start}}}}}}}'
         self.endOffset = f'{{"topics": {{"orders": {{"0": {end}}}}}}}'
         self.latestOffset = f'{{"topics": {{"orders": {{"0": {end + 10}}}}}}}'
 
@@ -55,6 +55,16 @@ def test_batches_are_added_up_once_and_idle_triggers_are_none():
     now = tally.now
     assert (now.batch, now.read, now.lag, now.backlog, now.batch_ms) == (1, 12, 10, 15, 50)
     assert now.rate == 0.0
+
+
+def test_the_backlog_of_a_first_batch_is_counted_from_where_it_begins():
+    progress = Progress(0, 5, end=105)
+    (source,) = progress.sources
+    source.startOffset = None
+    source.endOffset = '{"topics": {"orders": {"0": 105}}, "begins": {"orders": {"0": 100}}}'
+    tally = Tally("shop", "large")
+    tally.look_at(Query(progress))  # type: ignore[arg-type]
+    assert tally.now.backlog == 15
 
 
 def test_lines_are_written_now_and_then_and_at_the_end():

@@ -1,7 +1,9 @@
 """What batches read, decided against real clusters."""
 
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -10,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from headrace.clock import ManualClock
 from headrace.kafka import Cluster as Client
 from headrace.kafka import ClusterUnreachable, Partition, UnknownTopic, delete_topic, ensure_topic
-from headrace.kafka.connection import connect
+from headrace.kafka.connection import Connection, TopicMetadata, connect
 from headrace.kafka.gaps import OffsetsGone
 from headrace.kafka.raw_positions import commit
 from headrace.settings import KafkaSettings
@@ -165,7 +167,7 @@ def test_a_deleted_topic_is_named(cluster: Cluster, topic: str) -> None:
     delete_topic(client, topic)
     with pytest.raises(TopicGone, match=topic):
         planner.next(start, None)
-    assert plan(cluster, topics=topic, on_gap="skip").next(start, None).offsets == {}
+    assert plan(cluster, topics=topic, on_gap="skip").next(start, None) is start
 
 
 def test_a_topic_of_the_same_name_is_not_the_same_topic(cluster: Cluster, topic: str) -> None:
@@ -179,6 +181,83 @@ def test_a_topic_of_the_same_name_is_not_the_same_topic(cluster: Cluster, topic:
         plan(cluster, topics=topic).next(start, None)
     end = plan(cluster, topics=topic, on_gap="skip").next(start, None)
     assert ranges(start, end) == [(topic, 0, 0, 2)]
+
+
+class Blinking:
+    """A connection to a cluster that sometimes does not list some of its topics."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.hidden: set[str] = set()
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
+        found = self._connection.topics(names)
+        return {name: each for name, each in found.items() if name not in self.hidden}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def test_a_topic_that_is_out_of_sight_is_gone_on_with(
+    cluster: Cluster, new_topic: TopicFactory
+) -> None:
+    one, other = new_topic(), new_topic()
+    blinking: Any = Blinking(connect(KafkaSettings(bootstrap=cluster.bootstrap)))
+    options = {"bootstrap": cluster.bootstrap, "topics": f"{one},{other}", "on_gap": "skip"}
+    planner = Planner(parse_options(options), connection=blinking)
+    produce(cluster, one, 3)
+    produce(cluster, other, 3)
+    first = planner.next(planner.initial(), None)
+    blinking.hidden = {one}
+    assert planner.next(first, None) is first
+    produce(cluster, other, 1)
+    planner.stop_at_latest()
+    second = planner.next(first, None)
+    assert ranges(first, second) == [(other, 0, 3, 4)]
+    assert second.offsets == {Partition(one, 0): 3, Partition(other, 0): 4}
+    blinking.hidden = set()
+    produce(cluster, one, 2)
+    planner.stop_at_latest()
+    assert ranges(second, planner.next(second, None)) == [(one, 0, 3, 5)]
+
+
+def test_a_smaller_topic_of_the_same_name_leaves_nothing_of_the_old_one(
+    cluster: Cluster, admin: AdminClient, new_topic: TopicFactory
+) -> None:
+    topic = new_topic(2)
+    client = Client(KafkaSettings(bootstrap=cluster.bootstrap))
+    produce(cluster, topic, 3, partition=1)
+    planner = plan(cluster, topics=topic, on_gap="skip")
+    first = planner.next(planner.initial(), None)
+    delete_topic(client, topic)
+    ensure_topic(client, topic, partitions=1)
+    produce(cluster, topic, 1)
+    second = planner.next(first, None)
+    assert second.offsets == {Partition(topic, 0): 1}
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(20)
+    produce(cluster, topic, 4, partition=1)
+    assert ranges(second, planner.next(second, None)) == [(topic, 1, 0, 4)]
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", "-2", "group"])
+def test_the_first_batch_says_itself_where_it_begins(
+    cluster: Cluster, topic: str, group: str, start: str
+) -> None:
+    connection = connect(KafkaSettings(bootstrap=cluster.bootstrap))
+    commit(connection, group, {Partition(topic, 0): 2})
+    produce(cluster, topic, 5)
+    planner = plan(cluster, topics=topic, start=start if start != "group" else f"group:{group}")
+    began = planner.initial()
+    produce(cluster, topic, 5)
+    first = planner.next(began, None)
+    commit(connection, group, {Partition(topic, 0): 7})
+    produce(cluster, topic, 5)
+    again = planner.initial()
+    assert ranges(again, first) == ranges(began, first)
+    # Spark also runs a first batch in which there is nothing to read.
+    assert ranges(again, began) == []
+    assert ranges(first, planner.next(first, None)) == [(topic, 0, 10, 15)]
+    assert planner.next(first, None).begins == {}
 
 
 def test_a_wrong_topic_is_told_before_spark_is_asked(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 
 from headrace.kafka import Partition
 from headrace.kafka.connection import connect
@@ -53,7 +53,7 @@ Run = Callable[..., list[tuple[int, int]]]
 def run(spark: "SparkSession", cluster: Cluster, topic: str, tmp_path: Path) -> Run:
     """Runs a query over what is there, and returns the id of each row with its batch's number."""
 
-    def catch_up(**options: str) -> list[tuple[int, int]]:
+    def catch_up(fail: bool = False, **options: str) -> list[tuple[int, int]]:
         rows: list[tuple[int, int]] = []
         stream = (
             spark.readStream.format("headrace")
@@ -68,6 +68,8 @@ def run(spark: "SparkSession", cluster: Cluster, topic: str, tmp_path: Path) -> 
         )
 
         def collect(batch: "DataFrame", number: int) -> None:
+            if fail:
+                raise ValueError("not today")
             rows.extend((number, row.id) for row in batch.collect())
 
         query = (
@@ -137,6 +139,25 @@ def test_a_query_reads_each_record_once_over_restarts(cluster, topic, run: Run, 
 def test_a_backlog_becomes_many_batches(cluster, topic, run: Run) -> None:
     produce(cluster, topic, range(5))
     assert run(max_records_per_batch="2") == [(0, 0), (0, 1), (1, 2), (1, 3), (2, 4)]
+
+
+def test_a_first_batch_that_is_run_again_reads_the_same(cluster, topic, run: Run) -> None:
+    produce(cluster, topic, range(3))
+    with pytest.raises(Exception, match="not today"):
+        run(fail=True, start="-2")
+    produce(cluster, topic, range(3, 8))
+    assert run(start="-2") == [(0, 1), (0, 2), *((1, each) for each in range(3, 8))]
+
+
+def test_a_first_batch_that_retention_overtook_is_a_gap(cluster, topic, run: Run, admin) -> None:
+    produce(cluster, topic, range(3))
+    with pytest.raises(Exception, match="not today"):
+        run(fail=True)
+    where = TopicPartition(topic, 0, 2)
+    admin.delete_records([where])[where].result(20)
+    with pytest.raises(Exception, match="no longer has offsets 0 to 1"):
+        run()
+    assert run(on_gap="skip") == [(0, 2)]
 
 
 def test_records_that_do_not_parse_fail_are_skipped_or_come_alone(spark, cluster, topic) -> None:

@@ -2,16 +2,19 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
     from headrace.streams.sinks.applying import Applied
+
+_Offsets: TypeAlias = dict[tuple[str, str], int]
+"""A number for each topic and partition."""
 
 
 class QueryState(StrEnum):
@@ -106,7 +109,7 @@ class Tally:
             return
         backlog = before.backlog
         if backlog is None:
-            backlog = _records_between(progress, "startOffset", "latestOffset")
+            backlog = _records_since(progress, _begin)
         # When there is nothing to do, Spark reports the batch that would be next.
         finished = "addBatch" in progress.durationMs
         with self._lock:
@@ -116,23 +119,35 @@ class Tally:
                 read=before.read + (progress.numInputRows if finished else 0),
                 rate=progress.processedRowsPerSecond if finished else 0.0,
                 batch_ms=progress.durationMs["triggerExecution"] if finished else before.batch_ms,
-                lag=_records_between(progress, "endOffset", "latestOffset"),
+                lag=_records_since(progress, _end),
                 backlog=backlog,
             )
 
 
-def _records_between(progress: "StreamingQueryProgress", start: str, end: str) -> int | None:
-    """Records from one offset to another, all sources together; None if Spark does not know."""
+def _records_since(
+    progress: "StreamingQueryProgress", place: Callable[["SourceProgress"], _Offsets]
+) -> int | None:
+    """Records from a place of each source to its end; None if Spark does not know."""
     total = 0
     for source in progress.sources:
-        first, last = _offsets(getattr(source, start)), _offsets(getattr(source, end))
+        first, last = place(source), _offsets(source.latestOffset, "topics")
         if not last:
             return None
-        total += sum(max(offset - first.get(place, 0), 0) for place, offset in last.items())
+        total += sum(max(offset - first.get(each, 0), 0) for each, offset in last.items())
     return total
 
 
-def _offsets(text: str | None) -> Mapping[tuple[str, str], int]:
+def _begin(source: "SourceProgress") -> _Offsets:
+    """Where the batch begins; the first one, and new partitions, only say so at its end."""
+    return _offsets(source.startOffset, "topics") | _offsets(source.endOffset, "begins")
+
+
+def _end(source: "SourceProgress") -> _Offsets:
+    return _offsets(source.endOffset, "topics")
+
+
+def _offsets(text: str | None, name: str) -> _Offsets:
+    """One of the maps in what the source stores as its offsets; empty for other sources."""
     try:
         stored: Any = json.loads(text or "{}")
     except ValueError:
@@ -141,6 +156,6 @@ def _offsets(text: str | None) -> Mapping[tuple[str, str], int]:
         return {}
     return {
         (topic, number): offset
-        for topic, offsets in stored.get("topics", {}).items()
+        for topic, offsets in stored.get(name, {}).items()
         for number, offset in offsets.items()
     }

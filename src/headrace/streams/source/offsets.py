@@ -1,8 +1,8 @@
 """What Spark writes into its checkpoint for us: how far every partition has been read.
 
 The offsets that end a batch also say everything else that decides what the batch reads, so that a
-batch that is run again, on another machine or with other options, is the same batch: where
-partitions that are new in it begin, and into how many tasks it is cut.
+batch that is run again, on another machine or with other options, is the same batch: where it
+begins in partitions that are new in it, and into how many tasks it is cut.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,10 @@ class SourceOffsets:
     """Each topic's id, by which one that was created again is noticed."""
 
     begins: Mapping[Partition, int] = field(default_factory=dict)
-    """Where the batch begins in partitions in which it does not go on from the one before."""
+    """Where the batch begins in partitions in which it does not go on from the one before.
+
+    In the first batch that is all of them.
+    """
 
     lost: Mapping[Partition, int] = field(default_factory=dict)
     """How many offsets were skipped since the query began, because their records were gone."""

@@ -37,6 +37,7 @@ class Planner:
         rate = options.max_records_per_second
         self._pace = None if rate is None else Pace(rate, clock or SystemClock())
         self._until: Mapping[Partition, int] | None = None
+        self._away: set[str] = set()
         self.latest_seen: Mapping[Partition, int] = {}
         """Where partitions ended when this was last looked at."""
 
@@ -48,7 +49,8 @@ class Planner:
         """Where a new query begins, in all partitions that there are."""
         topics = self._topics()
         starts = self._find(self._options.start, topics)
-        return SourceOffsets(offsets=starts, ids=_ids(topics.values()))
+        # As begins too: of a first batch that is run again, Spark only knows how it ends.
+        return SourceOffsets(offsets=starts, ids=_ids(topics.values()), begins=starts)
 
     def bounded(self) -> list[tuple[Range, ...]]:
         """The tasks of a batch read, from one bound to the other."""
@@ -59,7 +61,8 @@ class Planner:
 
     def stop_at_latest(self) -> None:
         """From now on, nothing that comes later is read."""
-        self._until = self._ends(_partitions(self._topics().values()))
+        # Whether all are there is looked at with every batch.
+        self._until = self._ends(_partitions(self._listed().values()))
 
     def next(self, start: SourceOffsets, limit: int | None) -> SourceOffsets:
         """The end of the next batch; `start` itself if there is nothing new."""
@@ -68,17 +71,19 @@ class Planner:
         self.latest_seen = ends
         if self._until is not None:
             ends = {each: min(end, self._until.get(each, 0)) for each, end in ends.items()}
-        begins = self._begins(start, topics, ends)
-        going_on = {each: begins.get(each, start.offsets.get(each, 0)) for each in ends}
+        moved = self._begins(start, topics, ends)
+        going_on = {each: moved.get(each, start.offsets.get(each, 0)) for each in ends}
         backlog = {each: max(end - going_on[each], 0) for each, end in ends.items()}
         granted = admit(backlog, self._limit(limit))
-        if not begins and not any(granted.values()) and start.offsets.keys() == ends.keys():
+        if not moved and not any(granted.values()):
             return start
+        ids = {**start.ids, **_ids(topics.values())}
+        read = {each: going_on[each] + granted[each] for each in ends}
         return SourceOffsets(
-            offsets={each: going_on[each] + granted[each] for each in ends},
-            ids=_ids(topics.values()),
-            begins=begins,
-            lost=_add_lost(start, begins, _ids(topics.values())),
+            offsets={**_out_of_sight(start, ends, ids), **read},
+            ids=ids,
+            begins={**_unmoved(start), **moved},
+            lost=_add_lost(start, moved, ids),
             tasks=self._options.parallelism,
         )
 
@@ -88,21 +93,26 @@ class Planner:
 
     def _topics(self, start: SourceOffsets | None = None) -> dict[str, TopicMetadata]:
         """The topics to read; those of the batch before must still be the same."""
-        options = self._options
-        found = self._connection.topics(options.topics or None)
-        topics = {
-            name: topic
-            for name, topic in found.items()
-            if options.wants(name) and not (options.pattern and topic.internal)
-        }
+        options, topics = self._options, self._listed()
         read_before = set() if start is None else {each.topic for each in start.offsets}
         for name in sorted((set(options.topics) | read_before) - topics.keys()):
             if name not in read_before:
                 raise UnknownTopic(name)
             if options.on_gap == "fail":
                 raise TopicGone(name)
-            logger.warning("the topic %s was deleted; going on without it", name)
+            if name not in self._away:
+                logger.warning("the topic %s is not there; going on without it", name)
+        self._away = read_before - topics.keys()
         return topics
+
+    def _listed(self) -> dict[str, TopicMetadata]:
+        """Those of the topics to read that the cluster has now."""
+        options = self._options
+        return {
+            name: topic
+            for name, topic in self._connection.topics(options.topics or None).items()
+            if options.wants(name) and not (options.pattern and topic.internal)
+        }
 
     def _begins(
         self,
@@ -169,6 +179,28 @@ def _partitions(topics: Iterable[TopicMetadata]) -> list[Partition]:
 
 def _ids(topics: Iterable[TopicMetadata]) -> dict[str, str]:
     return {topic.name: str(topic.id) for topic in topics if topic.id is not None}
+
+
+def _out_of_sight(
+    start: SourceOffsets, seen: Mapping[Partition, int], ids: Mapping[str, str]
+) -> dict[Partition, int]:
+    """Where to go on in what the cluster does not list now, if the same topics are back."""
+    return {
+        each: offset
+        for each, offset in start.offsets.items()
+        if each not in seen and start.ids.get(each.topic) == ids.get(each.topic)
+    }
+
+
+def _unmoved(offsets: SourceOffsets) -> dict[Partition, int]:
+    """Where partitions begin of which nothing was read yet.
+
+    The first batch has no other that says where it begins, and to find the start anew could find
+    another one.
+    """
+    return {
+        each: begin for each, begin in offsets.begins.items() if offsets.offsets.get(each) == begin
+    }
 
 
 def _add_lost(
