@@ -29,6 +29,7 @@ from headrace.kafka.errors import (
     ClusterError,
     ClusterSilent,
     ClusterUnreachable,
+    ClusterUnready,
     RequestRefused,
     UnknownTopic,
 )
@@ -159,7 +160,7 @@ class Connection:
         Raises:
             ClusterUnreachable: Nobody answers.
             UnknownTopic: Of a leader, there is no such topic.
-            RequestRefused: It was "not now" for longer than `patience`.
+            ClusterUnready: It was "not now" for longer than `patience`.
         """
         return self._persist(recipient, asked, asked.read, code_of, seconds, patience)
 
@@ -259,7 +260,7 @@ class Connection:
                 code = int(code_of(answer))
                 if code not in _PASSING and not self._is_new(recipient, code):
                     return answer
-                failure = refused(f"{asked.api.replace('_', ' ')} at {wire.address}", code)
+                failure = unready(f"{asked.api.replace('_', ' ')} at {wire.address}", code)
             except ssl.SSLCertVerificationError as error:
                 raise ClusterSilent(self.bootstrap, str(error)) from None
             except OSError as error:
@@ -303,7 +304,7 @@ class Connection:
                 if self._leaders.get(partition, -1) < 0:
                     self._find_topics({partition.topic})
                 if (leader := self._leaders.get(partition, -1)) < 0:
-                    raise _NotNow(refused(f"find the leader of {partition}", 5))
+                    raise _NotNow(unready(f"find the leader of {partition}", 5))
                 return leader
             case GroupCoordinator(name):
                 return self._find_coordinator(recipient, name, 0)
@@ -350,6 +351,13 @@ class _NotNow(Exception):
 
     def __init__(self, failure: ClusterError) -> None:
         self.failure = failure
+
+
+def unready(attempt: str, code: int) -> ClusterUnready:
+    """The error for a code that meant "not now" until nobody wanted to wait any longer."""
+    from confluent_kafka import KafkaError
+
+    return ClusterUnready(attempt, KafkaError(int(code)))
 
 
 def refused(attempt: str, code: int) -> RequestRefused:

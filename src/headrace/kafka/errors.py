@@ -109,3 +109,7 @@ class RequestRefused(ClusterError):
         super().__init__(f"Cannot {attempt}: {error.str()} ({error.name()}).")
         self.reason = error.name()
         """The error's name in the Kafka protocol, such as TOPIC_ALREADY_EXISTS."""
+
+
+class ClusterUnready(RequestRefused):
+    """The cluster answered "not now" for as long as it was asked: leaders or replicas are away."""

@@ -61,5 +61,10 @@ def test_a_worker_that_is_slow_to_start_is_nobody_s_fault():
     assert root_cause(RuntimeError("Python worker failed to connect back.")).passing
 
 
+def test_a_cluster_without_leaders_is_waited_for():
+    said = "headrace.kafka.errors.ClusterUnready: Cannot fetch at one:9092: no leader."
+    assert root_cause(RuntimeError(OURS.replace(OURS.splitlines()[-1], said))).passing
+
+
 def test_an_exception_without_a_word_is_called_by_its_name():
     assert root_cause(ValueError()).message == "ValueError"

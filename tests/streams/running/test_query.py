@@ -76,7 +76,13 @@ def succeeds(writer: Writer) -> None:
 class Case:
     """A query run with scripted attempts, and what it said."""
 
-    def __init__(self, directory: Path, *attempts: Attempt, tries: int = 3) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *attempts: Attempt,
+        tries: int = 3,
+        reachable: Callable[[], bool] = lambda: True,
+    ) -> None:
         flow = Flow("shop")
         flow.topic("large", flow.stream("orders", "x int"))
         output = flow.outputs[0]
@@ -86,7 +92,7 @@ class Case:
         self.said: list[str] = []
         self.run = QueryRun(
             Prepared("shop", output, rows, sink, checkpoint),
-            Policy(tries, Backoff(1, 4), once=True),
+            Policy(tries, Backoff(1, 4), once=True, reachable=reachable),
             self.said.append,
         )
         self.run.start()
@@ -115,6 +121,31 @@ def test_a_cluster_that_is_away_is_waited_for(tmp_path: Path):
     case = Case(tmp_path, *[away] * 7, succeeds)
     assert case.run.tally.now.state is QueryState.FINISHED
     assert case.run.tally.now.restarts == 7
+
+
+def test_an_outage_uses_up_none_of_a_batchs_tries(tmp_path: Path):
+    away = fails(ClusterUnreachable("one:9092", "refused"))
+    poison = fails(ValueError("full"))
+    case = Case(tmp_path, *[away] * 40, poison, *[away] * 40, poison, succeeds)
+    assert case.run.tally.now.state is QueryState.FINISHED
+    case = Case(tmp_path, poison, *[away] * 40, poison, away, poison)
+    assert case.run.cause is not None
+    assert case.run.cause.message.startswith("shop.large is given up after 3 tries: full (")
+
+
+def test_whatever_fails_while_the_cluster_is_away_is_not_the_batchs_fault(tmp_path: Path):
+    answers = iter([False] * 40 + [True] * 3)
+    attempts = [fails(ValueError("half of an answer"))] * 43
+    case = Case(tmp_path, *attempts, reachable=lambda: next(answers))
+    assert case.run.cause is not None
+    assert case.run.tally.now.restarts == 42
+
+
+def test_pauses_stop_growing_in_a_long_outage(tmp_path: Path):
+    away = fails(ClusterUnreachable("one:9092", "refused"))
+    case = Case(tmp_path, *[away] * 5, succeeds)
+    pauses = [line.rpartition("next try in ")[2] for line in case.said]
+    assert pauses == ["0.001 s)", "0.002 s)", *["0.004 s)"] * 3]
 
 
 def test_tries_are_counted_per_batch(tmp_path: Path):

@@ -7,7 +7,7 @@ from typing import Final
 
 from headrace.errors import HeadraceError
 
-_PASSING: Final = frozenset({"ClusterSilent", "ClusterUnreachable"})
+_PASSING: Final = frozenset({"ClusterSilent", "ClusterUnready", "ClusterUnreachable"})
 """Failures that nobody's batch is to blame for; they are waited out."""
 
 _BUSY: Final = "Python worker failed to connect back"
@@ -38,6 +38,23 @@ class Cause:
     def passing(self) -> bool:
         """Whether it may be over at the next try, whatever is tried."""
         return self.kind in _PASSING or _BUSY in self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often a batch has failed, and how often of that it may have been its own fault."""
+
+    batch: int | None = None
+    in_a_row: int = 0
+    """All failures since it was begun, which is what pauses grow with."""
+
+    tries: int = 0
+    """Those that count: an outage, however long, uses up none of a batch's tries."""
+
+    def after(self, batch: int | None, *, passing: bool) -> "Failures":
+        """The count after one more failure of a batch."""
+        before = self if batch == self.batch else Failures()
+        return Failures(batch, before.in_a_row + 1, before.tries + (not passing))
 
 
 def root_cause(error: BaseException) -> Cause:

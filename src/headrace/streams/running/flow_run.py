@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from headrace.kafka.reachability import reason_nobody_answers
 from headrace.streams.running.backoff import Backoff
 from headrace.streams.running.errors import QueryGivenUp
 from headrace.streams.running.lock import locked
@@ -52,8 +53,12 @@ class FlowRun:
         settings = flow.settings.streams
         self._flow = flow
         self._tell = tell
+        bootstrap = flow.settings.kafka.bootstrap
         self._policy = Policy(
-            settings.tries, Backoff(settings.backoff_ms, settings.backoff_max_ms), once
+            settings.tries,
+            Backoff(settings.backoff_ms, settings.backoff_max_ms),
+            once,
+            reachable=lambda: reason_nobody_answers(bootstrap) is None,
         )
         self._resources = ExitStack()
         self._queries: list[QueryRun] = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.streams.outputs import Output
 from headrace.streams.running.backoff import Backoff
 from headrace.streams.running.checkpoints import Checkpoint
-from headrace.streams.running.failures import Cause, root_cause
+from headrace.streams.running.failures import Cause, Failures, root_cause
 from headrace.streams.running.gate import BatchGate
 from headrace.streams.running.progress import QueryState, Tally
 from headrace.streams.sinks.applying import foreach_batch
@@ -54,6 +54,8 @@ class Policy:
     tries: int
     backoff: Backoff
     once: bool = False
+    reachable: Callable[[], bool] = lambda: True
+    """Whether the cluster answers; a failure while it does not is not counted as a try."""
 
 
 class QueryRun:
@@ -87,7 +89,7 @@ class QueryRun:
 
     def _live(self) -> None:
         prepared = self._prepared
-        failures, failing = 0, None
+        count = Failures()
         while not self._stop.is_set():
             try:
                 self._run_until_it_ends()
@@ -97,12 +99,12 @@ class QueryRun:
                 logger.debug("query %s: %s", prepared.name, cause.detail)
             if self._stop.is_set():
                 break
-            batch = self._gate.entered
-            failures, failing = (failures + 1 if batch == failing else 1), batch
-            if failures >= self._policy.tries and not cause.passing:
-                self._give_up(cause, failures)
+            passing = cause.passing or not self._policy.reachable()
+            count = count.after(self._gate.entered, passing=passing)
+            if count.tries >= self._policy.tries:
+                self._give_up(cause, count.tries)
                 return
-            pause = self._policy.backoff.pause_seconds(failures)
+            pause = self._policy.backoff.pause_seconds(count.in_a_row)
             self.tally.becomes(QueryState.WAITING, cause.message)
             self._tell(f"{prepared.name} failed: {cause.message} (next try in {pause:g} s)")
             if self._stop.wait(pause):
