@@ -160,11 +160,31 @@ class TestTables:
         with pytest.raises(UnknownColumn, match=r"key='idd' is no column; did you mean id\?"):
             flow.table("users", "id string", key="idd")
 
+    def test_changes_of_debezium_are_unwrapped(self, flow: Flow):
+        users = flow.table("users", "id int", key="id", format="debezium")
+        assert users.columns == ("id", "_op", "_ts", "_deleted")
+
     def test_it_is_written_by_its_key(self, flow: Flow):
         flow.topic("copy", flow.table("users", "id string", key="id"))
         (output,) = flow.outputs
         assert isinstance(output, TopicOutput)
         assert output.key == ("id",)
+
+
+class TestDelivery:
+    def test_once_is_the_default_and_at_least_once_can_be_asked_for(self, flow: Flow):
+        rows = flow.stream("orders", "x int")
+        flow.topic("one", rows)
+        flow.topic("two", rows, delivery="at_least_once")
+        one, two = flow.outputs
+        assert isinstance(one, TopicOutput)
+        assert isinstance(two, TopicOutput)
+        assert (one.delivery, two.delivery) == ("exactly_once", "at_least_once")
+        assert two.label == ("topic two", "at least once")
+
+    def test_what_nobody_can_promise_is_refused(self, flow: Flow):
+        with pytest.raises(InvalidFlow, match="no delivery='at_most_once'; did you mean at_least"):
+            flow.topic("one", flow.stream("orders", "x int"), delivery="at_most_once")
 
 
 class TestDeadLetters:

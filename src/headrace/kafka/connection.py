@@ -177,7 +177,9 @@ class Connection:
         """As `ask`, with an answer made by `read` from the response's bytes, without a copy."""
         return self._persist(recipient, asked, read, code_of, seconds, patience)
 
-    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
+    def topics(
+        self, names: Iterable[str] | None = None, *, patience: float = PATIENCE_SECONDS
+    ) -> dict[str, TopicMetadata]:
         """The topics of these names that exist, or all of them. Creates none."""
         wanted = None if names is None else [{"topic_id": None, "name": name} for name in names]
         asked = request(
@@ -188,7 +190,7 @@ class Connection:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        answer = self.ask(Anyone(), asked)
+        answer = self.ask(Anyone(), asked, patience=patience)
         found = {}
         for topic in answer.topics:
             if topic.error_code and topic.error_code not in _PASSING:

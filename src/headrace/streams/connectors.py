@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.settings import KafkaSettings
-from headrace.streams.changes import as_changes, every_change, last_changes
+from headrace.streams.changes import last_changes
 from headrace.streams.plan import ReadTopics
+from headrace.streams.skipping import counted, skips
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,12 +40,16 @@ class StreamingKafka:
 
     def read(self, node: ReadTopics) -> "DataFrame":
         """A streaming DataFrame of the rows; of a table, of its changes."""
-        rows = self._load(node, options_of(node, self.kafka))
-        return every_change(as_changes(rows, node)) if node.key else rows
+        return self._counted(node, options_of(node, self.kafka))
 
     def dead_letters(self, node: ReadTopics) -> "DataFrame":
         """A streaming DataFrame of what did not parse."""
-        return self._load(node, {**options_of(node, self.kafka), "on_error": "only"})
+        return self._counted(node, {**options_of(node, self.kafka), "on_error": "only"})
+
+    def _counted(self, node: ReadTopics, options: dict[str, str]) -> "DataFrame":
+        if not skips(options):
+            return self._load(node, options)
+        return counted(self._load(node, {**options, "count_skipped": "true"}))
 
     def _load(self, node: ReadTopics, options: dict[str, str]) -> "DataFrame":
         from headrace.streams.source import register
@@ -66,8 +71,10 @@ class BoundedKafka:
 
     def read(self, node: ReadTopics) -> "DataFrame":
         """The rows in the range; of a table, the last change of each key in it."""
-        rows = self._load(node, options_of(node, self.kafka))
-        return last_changes(as_changes(rows, node), node) if node.key else rows
+        options = options_of(node, self.kafka)
+        if not node.key:
+            return self._load(node, options)
+        return last_changes(self._load(node, {**options, "include": "offset"}), node)
 
     def dead_letters(self, node: ReadTopics) -> "DataFrame":
         """What did not parse in the range."""
@@ -85,7 +92,7 @@ class BoundedKafka:
 def options_of(node: ReadTopics, kafka: KafkaSettings) -> dict[str, str]:
     """The source's options for a read from a cluster; may ask a registry for the schema."""
     named = {"pattern": node.pattern} if node.pattern else {"topics": ",".join(node.topics)}
-    table = {"include": "key,offset", "tombstones": "null"} if node.key else {}
+    table = {"key": ",".join(node.key)} if node.key else {}
     schema = _schema_of(node)
     return {
         "bootstrap": kafka.bootstrap,

@@ -8,7 +8,7 @@ from headrace.settings import Settings
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.graph import draw
 from headrace.streams.launch import Launch, current_launch
-from headrace.streams.names import checked_name
+from headrace.streams.names import checked_choice, checked_name
 from headrace.streams.outputs import DeadLetterOutput, Output, SinkOutput, TopicOutput
 from headrace.streams.picture import picture
 from headrace.streams.plan import Expression, Node, ReadTopics, require_columns, sources
@@ -151,7 +151,9 @@ class Flow:
     ) -> Table:
         """The latest row of each key of a topic; a record without a value deletes its key's row.
 
-        `key` are the columns that tell rows apart; all records of a key are in one partition. The
+        `key` are the columns that tell rows apart; all records of a key are in one partition. What
+        of them a value lacks is taken from the record's key, and if that has none either, the
+        record does not parse. Changes of Debezium are unwrapped, and their deletions delete. The
         other options are those of `stream`.
         """
         columns = (key,) if isinstance(key, str) else tuple(key)
@@ -177,6 +179,7 @@ class Flow:
         timestamp: Expression | None = None,
         topic: Expression | None = None,
         partitions: int | None = None,
+        delivery: str = "exactly_once",
         output: str | None = None,
     ) -> None:
         """Write rows to a topic, exactly once; it is created if it is not there.
@@ -190,6 +193,8 @@ class Flow:
             timestamp: The time of the record; without it, the time of writing.
             topic: An expression for the topic of each row; null means `name`.
             partitions: How many it is created with, if not as many as the cluster likes.
+            delivery: `at_least_once` writes without transactions: sooner to be seen, and a batch
+                that is repeated is written again.
             output: What the query is called, if not like the topic.
         """
         node = self._own(rows)
@@ -210,6 +215,7 @@ class Flow:
                 timestamp=timestamp,
                 topic_of_row=topic,
                 partitions=partitions,
+                delivery=checked_choice("delivery", delivery, ("exactly_once", "at_least_once")),
             )
         )
 

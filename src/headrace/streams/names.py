@@ -1,10 +1,10 @@
 """Names that people give to flows and outputs: they become directories, groups and topics."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from headrace.streams.errors import InvalidName
+from headrace.streams.errors import InvalidFlow, InvalidName
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _LONGEST = 200
@@ -22,6 +22,17 @@ def checked_name(name: str, what: str) -> str:
             "dashes and underscores, the first of them no dot or dash."
         )
     return name
+
+
+def checked_choice(name: str, given: str, choices: Sequence[str]) -> str:
+    """What was given for an argument, if it is one of the choices; InvalidFlow says what they are.
+
+    >>> checked_choice("on_gap", "skip", ("fail", "skip"))
+    'skip'
+    """
+    if given not in choices:
+        raise InvalidFlow(f"There is no {name}={given!r}; {did_you_mean(str(given), choices)}")
+    return given
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:

@@ -23,12 +23,14 @@ class TopicOutput:
     timestamp: Expression | None = None
     topic_of_row: Expression | None = None
     partitions: int | None = None
+    delivery: str = "exactly_once"
 
     @property
     def label(self) -> tuple[str, str]:
         """What it is called in a drawing, and the rest that is said about it."""
         said = [f"key {', '.join(map(written, self.key))}"] if self.key else []
         said += [f"time {written(self.timestamp)}"] if self.timestamp is not None else []
+        said += ["at least once"] if self.delivery == "at_least_once" else []
         return f"topic {self.topic}", ", ".join(said)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.streams.errors import InvalidFlow, UnknownColumn
-from headrace.streams.names import checked_name, did_you_mean
+from headrace.streams.names import checked_choice, checked_name, did_you_mean
 from headrace.streams.plan import ReadTopics
 from headrace.streams.positions import Position, position_option
 
@@ -40,10 +40,10 @@ def described_read(
     names = (topics,) if isinstance(topics, str) else tuple(topics or ())
     if bool(names) == (pattern is not None):
         raise InvalidFlow("A stream reads topics, or the topics of a pattern: give one of the two.")
-    _require_choice("on_error", on_error, ("fail", "skip"))
-    _require_choice("on_gap", on_gap, ("fail", "skip"))
+    checked_choice("on_error", on_error, ("fail", "skip"))
+    checked_choice("on_gap", on_gap, ("fail", "skip"))
     for each in include:
-        _require_choice("include", each, INCLUDED)
+        checked_choice("include", each, INCLUDED)
     given: dict[str, object] = {
         "on_error": "skip" if dead_letters is not None else on_error,
         "on_gap": on_gap,
@@ -51,7 +51,9 @@ def described_read(
         "max_records_per_batch": _positive("max_records_per_batch", max_records_per_batch),
         "max_records_per_second": _positive("max_records_per_second", max_records_per_second),
     }
-    format_options = {name: str(value) for name, value in (options or {}).items()}
+    # A table is of its rows, not of what was said about them.
+    usual = {"unwrap": "true"} if key and format == "debezium" else {}
+    format_options = usual | {name: str(value) for name, value in (options or {}).items()}
     read = ReadTopics(
         topics=tuple(checked_name(each, "topic") for each in names),
         pattern=pattern,
@@ -81,11 +83,6 @@ def _rows(
     from headrace.streams.formats import row_schema
 
     return None if "registry" in options else row_schema(format, schema, options)
-
-
-def _require_choice(name: str, given: str, choices: Sequence[str]) -> None:
-    if given not in choices:
-        raise InvalidFlow(f"There is no {name}={given!r}; {did_you_mean(str(given), choices)}")
 
 
 def _require_own(read: ReadTopics, name: str, columns: tuple[str, ...]) -> None:

@@ -185,6 +185,56 @@ def test_a_table_is_its_latest_rows_and_tells_its_changes(
     ]
 
 
+def test_a_table_rejects_what_belongs_to_no_key(
+    spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
+):
+    rows = [{"id": 1, "age": 17}, {"age": 40}, {"age": 18}, None, {"id": 3, "age": "old"}]
+    topics.write(f"{name}-in", *rows, keys=["1", "2", None, "1", "3"])
+    flow = Flow(name, settings=topics.settings(tmp_path), spark=spark)
+    users = flow.table(f"{name}-in", "id int, age int", key="id", dead_letters=f"{name}-bad")
+    flow.topic(f"{name}-out", users)
+    report = flow.run(once=True)
+    assert topics.read(f"{name}-out") == [
+        ("1", {"id": 1, "age": 17}),
+        ("2", {"id": 2, "age": 40}),
+        ("1", None),
+    ]
+    assert topics.read(f"{name}-bad") == [(None, {"age": 18}), ("3", {"id": 3, "age": "old"})]
+    written, letters = report.queries
+    assert (written.read, written.rejected, written.lost) == (3, 2, 0)
+    assert (letters.written, letters.rejected) == (2, 0)
+    assert flow.batch().df(users).collect() == [(2, 40)]
+
+
+def test_what_is_skipped_is_counted_once_though_its_batch_is_repeated(
+    spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
+):
+    from pyspark.sql.functions import udf
+
+    failed = tmp_path / "failed"
+
+    @udf("double", useArrow=False)
+    def fails_once(price):
+        if not failed.exists():
+            failed.touch()
+            raise ValueError("not yet")
+        return price
+
+    values = [{"customer": "ada", "price": 4}, b"?", {"customer": 7}, b"", {"customer": "bob"}]
+    topics.write(f"{name}-in", *values)
+    flow = Flow(name, settings=topics.settings(tmp_path), spark=spark)
+    orders = flow.stream(f"{name}-in", f"{ORDER} not null", on_error="skip", on_gap="skip")
+
+    def twice(rows: "DataFrame") -> "DataFrame":
+        return rows.union(rows)
+
+    flow.topic(f"{name}-out", orders.with_columns(price=fails_once("price")))
+    flow.topic(f"{name}-twice", orders.pipe(twice))
+    once, doubled = flow.run(once=True).queries
+    assert (once.restarts, once.read, once.written, once.rejected) == (1, 1, 1, 4)
+    assert doubled.written == 2
+
+
 def test_a_batch_is_the_same_code_over_a_range(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):

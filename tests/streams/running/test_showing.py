@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 from rich.console import Console
 
-from headrace.streams.running.display import Lines, display_for
+from headrace.streams.running.display import Lines, display_for, line_of
 from headrace.streams.running.metrics import exposition, served
 from headrace.streams.running.progress import QueryProgress, QueryState, Tally
 from headrace.streams.running.screen import Bar, Screen
@@ -27,6 +27,7 @@ class Progress:
         self.processedRowsPerSecond = 100.0
         self.durationMs = {"triggerExecution": 50, **({} if idle else {"addBatch": 40})}
         self.sources = [Source(end - rows, end)]
+        self.observedMetrics: dict[str, dict[str, int | None]] = {}
 
 
 class Source:
@@ -65,6 +66,30 @@ def test_the_backlog_of_a_first_batch_is_counted_from_where_it_begins():
     tally = Tally("shop", "large")
     tally.look_at(Query(progress))  # type: ignore[arg-type]
     assert tally.now.backlog == 15
+
+
+def test_what_was_skipped_is_added_up_and_shown():
+    first, second, idle = Progress(0, 6, end=5), Progress(1, 7, end=12), Progress(2, 0, idle=True)
+    first.observedMetrics = {
+        "headrace.skipped.a": {"_rejected": 3, "_lost": 2, "_rows": 1},
+        "headrace.skipped.b": {"_rejected": None, "_lost": None, "_rows": 0},
+        "another": {"_rejected": 100},
+    }
+    offsets = '{"topics": {"orders": {"0": 12}}, "lost": {"orders": {"0": %d}}}'
+    second.sources[0].startOffset = offsets % 10
+    second.sources[0].endOffset = offsets % 14
+    tally = Tally("shop", "large")
+    tally.look_at(Query(first, second, idle))  # type: ignore[arg-type]
+    now = tally.now
+    assert (now.read, now.rejected, now.lost) == (12, 3, 6)
+    assert line_of(now).endswith("3 rejected, 6 lost")
+    text = exposition([now])
+    assert 'headrace_flow_records_rejected_total{flow="shop",output="large"} 3\n' in text
+    assert 'headrace_flow_records_lost_total{flow="shop",output="large"} 6\n' in text
+    stream = io.StringIO()
+    with Screen(stream) as screen:
+        screen.show([now])
+    assert "shop.large: 3 rejected, 6 lost" in stream.getvalue()
 
 
 def test_lines_are_written_now_and_then_and_at_the_end():

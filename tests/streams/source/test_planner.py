@@ -1,5 +1,6 @@
 """What batches read, decided against real clusters."""
 
+import socket
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from headrace.clock import ManualClock
 from headrace.kafka import Cluster as Client
 from headrace.kafka import ClusterUnreachable, Partition, UnknownTopic, delete_topic, ensure_topic
 from headrace.kafka.connection import Connection, TopicMetadata, connect
+from headrace.kafka.errors import ClusterSilent
 from headrace.kafka.gaps import OffsetsGone
 from headrace.kafka.raw_positions import commit
 from headrace.settings import KafkaSettings
@@ -266,5 +268,16 @@ def test_a_wrong_topic_is_told_before_spark_is_asked(cluster: Cluster) -> None:
 
 
 def test_a_wrong_address_is_told_within_seconds() -> None:
-    with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1"):
+    began = time.monotonic()
+    with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1.*refused"):
         check_source({"bootstrap": "127.0.0.1:1", "topics": "orders"})
+    assert time.monotonic() - began < 15
+
+
+def test_somebody_who_is_no_broker_is_told_within_seconds() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        began = time.monotonic()
+        with pytest.raises(ClusterSilent, match=f"127.0.0.1:{port}: no answer in time"):
+            check_source({"bootstrap": f"127.0.0.1:{port}", "topics": "orders"})
+        assert time.monotonic() - began < 20

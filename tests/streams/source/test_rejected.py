@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.kafka import Partition
 from headrace.streams.source import InvalidOption, parse_options
@@ -170,6 +171,46 @@ def test_records_of_avro_are_rows_or_dead_letters(
         "id int, price string not null": {0, 1},
     }
     assert accepted == expected[schema]
+
+
+def test_a_table_has_each_record_as_a_change_or_a_dead_letter(
+    headrace_broker: BrokerUnderTest, fresh_name: str
+):
+    values = [*GOOD, *ODD]
+    topic = Topic(headrace_broker.bootstrap, fresh_name, values)
+    assert topic.accepted(format="json", schema=SCHEMA, key="id") == {0, 1, 2}
+
+
+def test_a_record_of_no_time_is_a_dead_letter_where_its_time_is_wanted(
+    headrace_broker: BrokerUnderTest, fresh_name: str
+):
+    admin = AdminClient({"bootstrap.servers": headrace_broker.bootstrap})
+    any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    admin.create_topics([NewTopic(fresh_name, 1, 1, config=any_time)])[fresh_name].result(20)
+    topic = Topic(headrace_broker.bootstrap, fresh_name, GOOD)
+    producer = Producer({"bootstrap.servers": headrace_broker.bootstrap})
+    producer.produce(fresh_name, GOOD[0], timestamp=2**62, partition=0)
+    assert producer.flush(20) == 0
+    topic.values = [*GOOD, GOOD[0]]
+    options = {"format": "json", "schema": SCHEMA, "include": "timestamp,offset"}
+    assert sum(batch.num_rows for batch in topic.read(**options, on_error="skip")) == 3
+    assert set(letters_of(topic.read(**options, on_error="only"))) == {3}
+
+
+def test_what_a_task_skips_is_in_its_last_row(headrace_broker: BrokerUnderTest, fresh_name: str):
+    topic = Topic(headrace_broker.bootstrap, fresh_name, [*GOOD, *ODD])
+    options = {"format": "json", "schema": SCHEMA, "count_skipped": "true"}
+    admin = AdminClient({"bootstrap.servers": headrace_broker.bootstrap})
+    where = TopicPartition(fresh_name, 0, 2)
+    admin.delete_records([where])[where].result(20)
+    *rows, counts = topic.read(**options, on_error="skip", on_gap="skip")
+    assert [row["_rejected"] for batch in rows for row in batch.to_pylist()] == [None]
+    assert counts.to_pylist() == [
+        {"id": None, "tags": None, "price": None, "_rejected": len(ODD), "_lost": 2}
+    ]
+    *letters, counts = topic.read(**options, on_error="only", on_gap="skip")
+    assert len(letters_of(letters)) == len(ODD)
+    assert counts.select(["_rejected", "_lost"]).to_pylist() == [{"_rejected": 0, "_lost": 2}]
 
 
 def test_columns_given_to_spark_cannot_be_those_of_dead_letters():

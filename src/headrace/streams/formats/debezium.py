@@ -77,7 +77,7 @@ class DebeziumDecoder:
         self._envelopes: Decoder = (
             AvroDecoder(envelope, options)
             if "registry" in options
-            else _JsonEnvelopes(envelope, options)
+            else JsonEnvelopes(envelope, options)
         )
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
@@ -103,7 +103,7 @@ class DebeziumDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-class _JsonEnvelopes(JsonDecoder):
+class JsonEnvelopes(JsonDecoder):
     """Envelopes in JSON; where one is wrapped together with its schema, it is unwrapped first."""
 
     def __init__(self, schema: "StructType", options: Mapping[str, str]) -> None:

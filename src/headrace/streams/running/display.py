@@ -91,6 +91,13 @@ def line_of(query: QueryProgress) -> str:
         parts.append(f"batch {query.batch} in {readable_duration(query.batch_ms)}")
     if query.lag is not None:
         parts.append(f"lag {query.lag:,}")
+    parts += skipped_of(query)
     if query.restarts:
         parts.append(f"{query.restarts} restarts")
     return f"{query.flow}.{query.output}: {', '.join(parts)}"
+
+
+def skipped_of(query: QueryProgress) -> list[str]:
+    """What a query has left out, each kind in a word."""
+    counts = {"rejected": query.rejected, "lost": query.lost}
+    return [f"{count:,} {kind}" for kind, count in counts.items() if count]

@@ -13,6 +13,18 @@ _Value = Callable[[QueryProgress], float | None]
 _ABOUT: tuple[tuple[str, str, str, _Value], ...] = (
     ("rows_read_total", "counter", "Rows read in this run.", lambda each: each.read),
     ("rows_written_total", "counter", "Rows written in this run.", lambda each: each.written),
+    (
+        "records_rejected_total",
+        "counter",
+        "Records that did not parse and were skipped in this run.",
+        lambda each: each.rejected,
+    ),
+    (
+        "records_lost_total",
+        "counter",
+        "Records that were gone before they were read and were skipped in this run.",
+        lambda each: each.lost,
+    ),
     ("restarts_total", "counter", "Times it was started again.", lambda each: each.restarts),
     ("rows_per_second", "gauge", "Rows per second in the last batch.", lambda each: each.rate),
     ("lag_records", "gauge", "Records that are still to be read.", lambda each: each.lag),

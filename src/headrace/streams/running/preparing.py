@@ -73,13 +73,14 @@ def prepare(flow: "Flow", output: Output, checkpoint: Checkpoint) -> Prepared:
 def _rows_and_sink(
     flow: "Flow", output: Output, connector: StreamingKafka
 ) -> "tuple[DataFrame, Sink]":
-    from headrace.streams.sinks.topic import TopicSink
+    from headrace.streams.sinks.topic import Delivery, TopicSink
 
     kafka = flow.settings.kafka
     match output:
         case TopicOutput():
             rows = as_records(compile_node(output.node, connector), output)
-            return rows, TopicSink(kafka, output.topic, partitions=output.partitions)
+            delivery = Delivery(output.delivery)
+            return rows, TopicSink(kafka, output.topic, delivery, partitions=output.partitions)
         case DeadLetterOutput():
             (read,) = sources(output.node)
             return connector.dead_letters(read), TopicSink(kafka, output.topic)

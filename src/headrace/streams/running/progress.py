@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from headrace.streams.skipping import Skipped, skipped
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
@@ -63,6 +65,12 @@ class QueryProgress:
     error: str | None = None
     """Why it was last started again, or given up."""
 
+    rejected: int = 0
+    """Records that did not parse and were skipped, in the batches finished since the run began."""
+
+    lost: int = 0
+    """Records that were gone before they were read and were skipped, in the same batches."""
+
 
 class Tally:
     """What a query has done so far; changed by its threads, looked at by anybody."""
@@ -112,11 +120,14 @@ class Tally:
             backlog = _records_since(progress, _begin)
         # When there is nothing to do, Spark reports the batch that would be next.
         finished = "addBatch" in progress.durationMs
+        skips = skipped(progress) if finished else Skipped()
         with self._lock:
             self._now = replace(
                 self._now,
                 batch=progress.batchId if finished else before.batch,
-                read=before.read + (progress.numInputRows if finished else 0),
+                read=before.read + (progress.numInputRows - skips.rows if finished else 0),
+                rejected=before.rejected + skips.rejected,
+                lost=before.lost + skips.lost + (_passed_over(progress) if finished else 0),
                 rate=progress.processedRowsPerSecond if finished else 0.0,
                 batch_ms=progress.durationMs["triggerExecution"] if finished else before.batch_ms,
                 lag=_records_since(progress, _end),
@@ -135,6 +146,15 @@ def _records_since(
             return None
         total += sum(max(offset - first.get(each, 0), 0) for each, offset in last.items())
     return total
+
+
+def _passed_over(progress: "StreamingQueryProgress") -> int:
+    """Records that were known to be gone when the batch was planned."""
+    return sum(
+        sum(_offsets(source.endOffset, "lost").values())
+        - sum(_offsets(source.startOffset, "lost").values())
+        for source in progress.sources
+    )
 
 
 def _begin(source: "SourceProgress") -> _Offsets:

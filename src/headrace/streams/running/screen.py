@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.settings import readable_duration
+from headrace.streams.running.display import skipped_of
 from headrace.streams.running.progress import QueryProgress, QueryState
 
 _HEADINGS = ("QUERY", "STATE", "RATE", "LAG", "BATCH", "TIME", "READ", "WRITTEN", "RESTARTS")
@@ -111,8 +112,14 @@ def _table(queries: Sequence[QueryProgress]) -> RenderableType:
             _number(each.restarts),
             style=_COLOURS.get(each.state),
         )
+    # Below the table, since terminals are narrow and mostly there is nothing to tell.
+    skipped = [
+        Text(f"{each.flow}.{each.output}: {', '.join(found)}", style="yellow")
+        for each in queries
+        if (found := skipped_of(each))
+    ]
     errors = [Text(each.error, style="dim") for each in queries if each.error]
-    return Group(table, *errors)
+    return Group(table, *skipped, *errors)
 
 
 def _number(value: int | None) -> str:

@@ -1,9 +1,11 @@
-"""The columns that `include` adds to those of the format."""
+"""The columns that options add to those of the format."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from headrace.streams.plan import DELETED
 from headrace.streams.source.errors import InvalidOption
+from headrace.streams.source.options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,25 +26,38 @@ _TYPES: Final = {
 }
 
 
-def included_fields(include: Iterable[str]) -> "list[StructField]":
-    """The columns that `include` adds."""
+COUNTS: Final = ("_rejected", "_lost")
+"""How many records were skipped: null in rows, and a number in a row that counts and is none."""
+
+
+def added_fields(options: SourceOptions) -> "list[StructField]":
+    """The columns behind those of the format: whether a key is gone, what is included, counts."""
     from headrace.streams.formats import schema_of
 
-    columns = ", ".join(f"{PREFIX}{name} {_TYPES[name]}" for name in include)
-    return schema_of(columns).fields if columns else []
+    columns = [f"{DELETED} boolean"] if options.key else []
+    columns += [f"{PREFIX}{name} {_TYPES[name]}" for name in options.include]
+    fields = schema_of(", ".join(columns)).fields if columns else []
+    return [*fields, *count_fields(options)]
 
 
-def without_included(schema: "StructType", include: tuple[str, ...]) -> "StructType":
-    """The format's part of a schema, whose last columns must be the included ones."""
+def count_fields(options: SourceOptions) -> "list[StructField]":
+    """The columns of counts, if they are asked for."""
+    from pyspark.sql.types import LongType, StructField
+
+    return [StructField(name, LongType()) for name in COUNTS] if options.count_skipped else []
+
+
+def without_added(schema: "StructType", options: SourceOptions) -> "StructType":
+    """The format's part of a schema, whose last columns must be the added ones."""
     from pyspark.sql.types import StructType
 
-    names = [PREFIX + name for name in include]
-    own = schema.fields[: len(schema.fields) - len(names)]
-    if schema.fieldNames()[len(own) :] != names:
-        wanted = ", ".join(f"{PREFIX}{name} {_TYPES[name]}" for name in include)
+    added = added_fields(options)
+    own = schema.fields[: len(schema.fields) - len(added)]
+    if schema.fieldNames()[len(own) :] != [each.name for each in added]:
+        wanted = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in added)
         raise InvalidOption(
-            f"With include = {','.join(include)} the schema has to end with these columns: "
-            f"{wanted}. Give it as the option schema instead, and they are added to it."
+            f"With these options the schema has to end with these columns: {wanted}. Give it as "
+            "the option schema instead, and they are added to it."
         )
     return StructType(own)
 

@@ -29,6 +29,8 @@ _NAMES: Final = frozenset(
         "format",
         "schema",
         "include",
+        "key",
+        "count_skipped",
         "on_error",
         "on_gap",
         "isolation",
@@ -53,6 +55,8 @@ class SourceOptions:
     format_options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
     include: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    count_skipped: bool = False
     on_error: str = "fail"
     on_gap: str = "fail"
     isolation: Isolation = Isolation.READ_COMMITTED
@@ -91,6 +95,8 @@ def parse_options(given: Mapping[str, str], clock: Clock | None = None) -> Sourc
         format_options={name: options[name] for name in FORMAT_OPTIONS & options.keys()},
         schema=options.get("schema"),
         include=_include(options.get("include", "")),
+        key=_words(options.get("key", "")),
+        count_skipped=_choice(options, "count_skipped", "false", "true") == "true",
         on_error=_choice(options, "on_error", "fail", "skip", "only"),
         on_gap=_choice(options, "on_gap", "fail", "skip"),
         isolation=Isolation(

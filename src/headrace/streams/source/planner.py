@@ -8,16 +8,20 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from headrace.clock import Clock, SystemClock
-from headrace.kafka import Partition, UnknownTopic
+from headrace.kafka import ClusterUnreachable, Partition, UnknownTopic
 from headrace.kafka.connection import Connection, TopicMetadata, connect
 from headrace.kafka.gaps import OffsetsGone
 from headrace.kafka.raw_positions import EARLIEST, LATEST, list_offsets
+from headrace.kafka.reachability import reason_nobody_answers
 from headrace.streams.source.admission import Pace, admit
 from headrace.streams.source.errors import PartitionShrunk, TopicGone, TopicReplaced
 from headrace.streams.source.offsets import SourceOffsets
 from headrace.streams.source.options import SourceOptions
 from headrace.streams.source.splits import Range, split
 from headrace.streams.source.starting import Bound, find_bound
+
+_CHECK_SECONDS = 3.0
+"""How long somebody who listens may take to answer like a broker, before a query is started."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +46,13 @@ class Planner:
         """Where partitions ended when this was last looked at."""
 
     def check(self) -> None:
-        """Raise `UnknownTopic` or `ClusterUnreachable` if there is nothing to read from."""
+        """Raise `UnknownTopic` or `ClusterUnreachable` if there is nothing to read from.
+
+        Unlike a running query, whoever starts one is told at once if nobody answers.
+        """
+        if reason := reason_nobody_answers(self._connection.bootstrap):
+            raise ClusterUnreachable(self._connection.bootstrap, reason)
+        self._connection.topics(self._options.topics or None, patience=_CHECK_SECONDS)
         self._topics()
 
     def initial(self) -> SourceOffsets:

@@ -14,8 +14,10 @@ from headrace.kafka.gaps import OffsetsGone
 from headrace.kafka.raw_fetch import fetch_range
 from headrace.records.arrow import decode_batches
 from headrace.streams.formats import decoder
+from headrace.streams.formats.calendar import beyond_calendar
 from headrace.streams.formats.dead_letters import dead_letters
-from headrace.streams.source.columns import included_arrays
+from headrace.streams.formats.decoding import Decoded, Decoder, reject
+from headrace.streams.source.columns import COUNTS, included_arrays
 from headrace.streams.source.errors import UnreadableRecords
 from headrace.streams.source.options import SourceOptions
 from headrace.streams.source.splits import Range
@@ -40,25 +42,35 @@ class TaskReader:
         self._connection = connect(options.kafka)
         self._only_rejected = options.on_error == "only"
         self._target = to_arrow_schema(schema, timezone="UTC")
-        self._decoder = decoder(options.format, judging, options.format_options)
+        self._decoder = _decoder(options, judging)
         reads_keys = options.format == "raw" and "key" in judging.fieldNames()
-        self._keys = self._only_rejected or reads_keys or "key" in options.include
+        keyed = reads_keys or bool(options.key)
+        self._keys = self._only_rejected or keyed or "key" in options.include
         self._headers = self._only_rejected or "headers" in options.include
-        self._skipped = 0
+        self._rejected = 0
+        self._lost = 0
 
     def read(self, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         """The rows of some ranges, in order.
 
         Raises `UnreadableRecords` and `OffsetsGone` unless the options say to skip what they are
-        about; then their number is logged.
+        about; then their numbers are in a last row, if the options ask for it, and in the log.
         """
         for wanted in ranges:
             for records in self._records(wanted):
                 rows = self._rows(records, wanted)
                 if rows.num_rows:
                     yield rows
-        if self._skipped:
-            logger.warning("skipped %d records that do not parse", self._skipped)
+        if self._rejected:
+            logger.warning("skipped %d records that do not parse", self._rejected)
+        if self._options.count_skipped and (self._rejected or self._lost):
+            yield self._counts()
+
+    def _counts(self) -> pa.RecordBatch:
+        """A row of nothing but what was skipped."""
+        counts = dict(zip(COUNTS, (self._rejected, self._lost), strict=True))
+        arrays = [pa.array([counts.get(field.name)], field.type) for field in self._target]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
     def _records(self, wanted: Range) -> Iterator[pa.RecordBatch]:
         start = wanted.start
@@ -70,6 +82,7 @@ class TaskReader:
                 if self._options.on_gap == "fail":
                     raise
                 logger.warning("skipping: %s", gone)
+                self._lost += min(gone.earliest, wanted.end) - gone.first
                 start = gone.earliest
 
     def _records_from(self, start: int, wanted: Range) -> Iterator[pa.RecordBatch]:
@@ -87,24 +100,51 @@ class TaskReader:
                 yield _before(records, wanted.end)
 
     def _rows(self, records: pa.RecordBatch, wanted: Range) -> pa.RecordBatch:
-        decoded = self._decoder.decode(records)
+        decoded = self._decode(records)
         topic, number = wanted.partition
         if self._only_rejected:
-            return dead_letters(records, decoded.rejected, topic, number)
+            letters = dead_letters(records, decoded.rejected, topic, number)
+            return self._completed(letters.columns, letters.num_rows)
         if decoded.rejected:
             if self._options.on_error == "fail":
                 index, reason = decoded.rejected[0]
                 offset = records.column("offset")[index].as_py()
                 count = len(decoded.rejected)
                 raise UnreadableRecords(wanted.partition, offset, reason, count)
-            self._skipped += len(decoded.rejected)
+            self._rejected += len(decoded.rejected)
         accepted = records if decoded.accepted is None else records.take(decoded.accepted)
         included = included_arrays(accepted, wanted.partition, self._options.include)
+        return self._completed([*decoded.rows.columns, *included], accepted.num_rows)
+
+    def _completed(self, given: list[pa.Array], count: int) -> pa.RecordBatch:
+        """Columns in the types that Spark was told of, with no counts."""
+        if self._options.count_skipped:
+            given = [*given, *[pa.nulls(count, pa.int64())] * len(COUNTS)]
         arrays = [
             array if array.type == field.type else array.cast(field.type)
-            for array, field in zip([*decoded.rows.columns, *included], self._target, strict=True)
+            for array, field in zip(given, self._target, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
+
+    def _decode(self, records: pa.RecordBatch) -> Decoded:
+        decoded = self._decoder.decode(records)
+        if "timestamp" not in self._options.include:
+            return decoded
+        beyond = beyond_calendar(records.column("timestamp"), "the record's timestamp")
+        if not beyond:
+            return decoded
+        count, accepted = records.num_rows, decoded.accepted
+        places = range(count) if accepted is None else accepted.to_pylist()
+        problems = {row: beyond[each] for row, each in enumerate(places) if each in beyond}
+        return reject(decoded, problems)
+
+
+def _decoder(options: SourceOptions, judging: "StructType") -> Decoder:
+    if not options.key:
+        return decoder(options.format, judging, options.format_options)
+    from headrace.streams.formats.keyed import KeyedDecoder
+
+    return KeyedDecoder(options.format, judging, options.format_options, options.key)
 
 
 def _before(records: pa.RecordBatch, end: int) -> pa.RecordBatch:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from headrace.streams.formats import row_schema
 from headrace.streams.formats.dead_letters import dead_letter_schema
-from headrace.streams.source.columns import included_fields, without_included
+from headrace.streams.formats.schemas import nullable
+from headrace.streams.source.columns import added_fields, count_fields, without_added
 from headrace.streams.source.errors import InvalidOption
 from headrace.streams.source.options import SourceOptions
 
@@ -17,9 +18,15 @@ def source_schema(options: SourceOptions) -> "StructType":
     from pyspark.sql.types import StructType
 
     if options.on_error == "only":
-        return dead_letter_schema()
+        return StructType([*dead_letter_schema(), *count_fields(options)])
     rows = row_schema(options.format, options.schema, options.format_options, options.topics)
-    return StructType([*rows.fields, *included_fields(options.include)])
+    for name in options.key:
+        if name not in rows.names:
+            raise InvalidOption(f"key = {name} is no column; there are {', '.join(rows.names)}.")
+    if options.key or options.count_skipped:
+        # Of what is deleted or skipped there is nothing to put into them.
+        rows = nullable(rows)
+    return StructType([*rows.fields, *added_fields(options)])
 
 
 def judging_schema(options: SourceOptions, told: "StructType") -> "StructType":
@@ -29,13 +36,13 @@ def judging_schema(options: SourceOptions, told: "StructType") -> "StructType":
     both or in neither. And a value is judged as strictly as the schema says even if records
     without one become rows of nulls.
     """
-    if options.on_error == "only" and told != dead_letter_schema():
+    if options.on_error == "only" and told != source_schema(options):
         raise InvalidOption(
             'With on_error = "only" the columns are those of dead letters. Give the schema as the '
             "option schema, and none to Spark."
         )
     if options.schema is None and options.on_error != "only":
-        return without_included(told, options.include)
+        return without_added(told, options)
     strict = {name: each for name, each in options.format_options.items() if name != "tombstones"}
     judged_by = options.format_options if options.schema is None else strict
     return row_schema(options.format, options.schema, judged_by, options.topics)
