@@ -51,7 +51,7 @@ class Flow:
         self._settings = settings
         self._bootstrap = bootstrap
         self._spark = spark
-        self._reads: list[Node] = []
+        self._reads: list[ReadTopics] = []
         self._outputs: dict[str, Output] = {}
         if self._launch is not None:
             self._launch.defined(self)
@@ -60,6 +60,11 @@ class Flow:
     def name(self) -> str:
         """What checkpoints, groups and transactions of this flow begin with."""
         return self._name
+
+    @property
+    def reads(self) -> tuple[ReadTopics, ...]:
+        """Every stream and table that was described, in that order, written anywhere or not."""
+        return tuple(self._reads)
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -225,8 +230,11 @@ class Flow:
 
     def connector(self) -> "Connector":
         """What turns this flow's sources into streaming DataFrames."""
-        from headrace.streams.connectors import StreamingKafka
+        from headrace.streams.connectors import StreamingKafka, given_connector
 
+        given = given_connector()
+        if given is not None:
+            return given
         return StreamingKafka(self.spark, self.settings.kafka, self._name)
 
     def run(self, *, once: bool = False, metrics: str | None = None) -> "RunReport":

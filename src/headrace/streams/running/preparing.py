@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.streams.compile import compile_node
 from headrace.streams.connectors import StreamingKafka
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
@@ -14,11 +13,9 @@ from headrace.streams.running.places import LocalPlace, Place, SparkPlace, is_lo
 from headrace.streams.running.query import Prepared
 from headrace.streams.running.state import output_mode, state_shape
 from headrace.streams.sinks.contract import Sink
-from headrace.streams.writing import as_records
+from headrace.streams.writing import compile_output
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from headrace.streams.flow import Flow
 
 
@@ -64,24 +61,21 @@ def prepare(flow: "Flow", output: Output, checkpoint: Checkpoint) -> Prepared:
     """Compile an output's query, and refuse a change that its stored state cannot follow."""
     group = f"{flow.name}.{output.name}"
     connector = StreamingKafka(flow.spark, flow.settings.kafka, group)
-    rows, sink = _rows_and_sink(flow, output, connector)
+    rows = compile_output(output, connector)
     shape = state_shape(rows)
     checkpoint.check_state(shape)
+    sink = _sink(flow, output)
     return Prepared(flow.name, output, rows, sink, checkpoint, output_mode(shape))
 
 
-def _rows_and_sink(
-    flow: "Flow", output: Output, connector: StreamingKafka
-) -> "tuple[DataFrame, Sink]":
+def _sink(flow: "Flow", output: Output) -> Sink:
     from headrace.streams.sinks.topic import TopicSink
 
     kafka = flow.settings.kafka
     match output:
         case TopicOutput():
-            rows = as_records(compile_node(output.node, connector), output)
-            return rows, TopicSink(kafka, output.topic, partitions=output.partitions)
+            return TopicSink(kafka, output.topic, partitions=output.partitions)
         case DeadLetterOutput():
-            (read,) = sources(output.node)
-            return connector.dead_letters(read), TopicSink(kafka, output.topic)
+            return TopicSink(kafka, output.topic)
         case _:
-            return compile_node(output.node, connector), output.sink
+            return output.sink
