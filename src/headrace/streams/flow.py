@@ -14,6 +14,7 @@ from headrace.streams.picture import picture
 from headrace.streams.plan import Expression, Node, ReadTopics, require_columns, sources
 from headrace.streams.positions import Position, position_option
 from headrace.streams.reading import described_read
+from headrace.streams.realtime.refusals import require_possible, require_trigger
 from headrace.streams.rows import Rows, Stream, Table
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ class Flow:
         topic: Expression | None = None,
         partitions: int | None = None,
         output: str | None = None,
+        trigger: str | None = None,
     ) -> None:
         """Write rows to a topic, exactly once; it is created if it is not there.
 
@@ -196,7 +198,10 @@ class Flow:
             topic: An expression for the topic of each row; null means `name`.
             partitions: How many it is created with, if not as many as the cluster likes.
             output: What the query is called, if not like the topic.
+            trigger: `realtime` for Spark's real-time mode: milliseconds instead of batches, AT
+                LEAST ONCE instead of exactly once, and built-in expressions of single rows only.
         """
+        require_trigger(trigger)
         node = self._own(rows)
         if key is None:
             keys: Sequence[Expression] = rows.key if isinstance(rows, Table) else ()
@@ -204,19 +209,20 @@ class Flow:
             keys = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
         named = (*keys, *(each for each in (value, timestamp, topic) if each is not None))
         require_columns((*named, *(headers or {}).values()), node, f"topic {name}")
-        self._add(
-            TopicOutput(
-                name=checked_name(output or name, "output"),
-                node=node,
-                topic=checked_name(name, "topic"),
-                key=tuple(keys),
-                value=value,
-                headers=dict(headers or {}),
-                timestamp=timestamp,
-                topic_of_row=topic,
-                partitions=partitions,
-            )
+        described = TopicOutput(
+            name=checked_name(output or name, "output"),
+            node=node,
+            topic=checked_name(name, "topic"),
+            key=tuple(keys),
+            value=value,
+            headers=dict(headers or {}),
+            timestamp=timestamp,
+            topic_of_row=topic,
+            partitions=partitions,
+            trigger=trigger,
         )
+        require_possible(described)
+        self._add(described)
 
     def sink(self, name: str, rows: Rows, sink: "Sink") -> None:
         """Write rows to anything that keeps the contract of `headrace.streams.sinks`."""
@@ -230,15 +236,22 @@ class Flow:
 
     def connector(self) -> "Connector":
         """What turns this flow's sources into streaming DataFrames."""
+        from headrace.streams.aliases import FollowingAliases
         from headrace.streams.connectors import StreamingKafka, given_connector
+        from headrace.streams.running.stage import aliases_for
 
-        given = given_connector()
-        if given is not None:
+        if (given := given_connector()) is not None:
             return given
-        return StreamingKafka(self.spark, self.settings.kafka, self._name)
+        kafka = StreamingKafka(self.spark, self.settings.kafka, self._name)
+        return FollowingAliases(kafka, aliases_for(self))
 
-    def run(self, *, once: bool = False, metrics: str | None = None) -> "RunReport":
+    def run(
+        self, *, once: bool = False, metrics: str | None = None, rebuild: str | None = None
+    ) -> "RunReport":
         """Run every query until Ctrl-C, SIGTERM or, with `once`, until all that is there is read.
+
+        With `rebuild="v2"` it is the version of that name that runs, from the beginning and beside
+        the current one, into outputs of its own; `headrace flows promote` makes it the current one.
 
         A query that fails is started again, with longer and longer pauses, while the others go on;
         one whose batch fails again and again is given up, and that is raised when the run ends.
@@ -246,17 +259,19 @@ class Flow:
         """
         from headrace.streams.running import RunReport, run
 
-        launch = self._launch or Launch(once=once, metrics=metrics, given=self.settings)
+        launch = self._launch or Launch(
+            once=once, metrics=metrics, rebuild=rebuild, given=self.settings
+        )
         if not launch.wants(self):
             return RunReport(self._name, ())
         launch.ran(self)
         return run(self, launch)
 
-    def start(self, *, once: bool = False) -> "FlowRun":
+    def start(self, *, once: bool = False, rebuild: str | None = None) -> "FlowRun":
         """Run in the background, as `run` does; stop it, wait for it and look at its progress."""
         from headrace.streams.running import FlowRun
 
-        return FlowRun(self, once=once).start()
+        return FlowRun(self, once=once, rebuild=rebuild).start()
 
     def _added(self, read: ReadTopics) -> ReadTopics:
         self._reads.append(read)

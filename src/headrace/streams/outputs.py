@@ -23,12 +23,15 @@ class TopicOutput:
     timestamp: Expression | None = None
     topic_of_row: Expression | None = None
     partitions: int | None = None
+    trigger: str | None = None
+    """`realtime` for Spark's real-time mode, which delivers at least once; None for batches."""
 
     @property
     def label(self) -> tuple[str, str]:
         """What it is called in a drawing, and the rest that is said about it."""
         said = [f"key {', '.join(map(written, self.key))}"] if self.key else []
         said += [f"time {written(self.timestamp)}"] if self.timestamp is not None else []
+        said += ["in real time, AT LEAST ONCE"] if self.trigger is not None else []
         return f"topic {self.topic}", ", ".join(said)
 
 

@@ -114,11 +114,17 @@ class Tally:
                 self._now,
                 batch=progress.batchId if finished else before.batch,
                 read=before.read + (progress.numInputRows if finished else 0),
+                written=self._now.written + (_written_by_spark(progress) if finished else 0),
                 rate=progress.processedRowsPerSecond if finished else 0.0,
                 batch_ms=progress.durationMs["triggerExecution"] if finished else before.batch_ms,
                 lag=_records_between(progress, "endOffset", "latestOffset"),
                 backlog=backlog,
             )
+
+
+def _written_by_spark(progress: "StreamingQueryProgress") -> int:
+    """Rows that a sink of Spark's own has written; ours tell it by themselves."""
+    return max(progress.sink.numOutputRows, 0)
 
 
 def _records_between(progress: "StreamingQueryProgress", start: str, end: str) -> int | None:
@@ -139,8 +145,9 @@ def _offsets(text: str | None) -> Mapping[tuple[str, str], int]:
         return {}
     if not isinstance(stored, dict):
         return {}
+    # Spark's own connector, in the real-time lane, has topics and nothing around them.
     return {
         (topic, number): offset
-        for topic, offsets in stored.get("topics", {}).items()
+        for topic, offsets in stored.get("topics", stored).items()
         for number, offset in offsets.items()
     }

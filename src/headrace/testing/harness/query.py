@@ -11,7 +11,7 @@ from headrace.streams.running.checkpoints import checkpoint_of
 from headrace.streams.running.failures import root_cause
 from headrace.streams.running.places import LocalPlace
 from headrace.streams.running.query import Prepared
-from headrace.streams.running.state import output_mode, state_shape
+from headrace.streams.running.state import inputs_of, output_mode, state_shape
 from headrace.streams.sinks.applying import foreach_batch
 from headrace.streams.sinks.contract import Sink
 from headrace.streams.writing import compile_output
@@ -91,13 +91,13 @@ class HarnessQuery:
         return parts(self._rows)
 
     def _prepared(self, flow: "Flow", output: Output) -> Prepared:
-        checkpoint = checkpoint_of(flow, output, LocalPlace(self._checkpoints))
+        checkpoint = checkpoint_of(flow.name, output, LocalPlace(self._checkpoints))
         checkpoint.check()
         connector = ScriptedTopics(self._feed.packed)
         with reading_through(connector):
             rows = compile_output(output, connector)
         shape = state_shape(rows)
-        checkpoint.check_state(shape)
+        checkpoint.check_plan(shape, inputs_of(rows))
         sink = CollectingSink(self._rows, self._clock)
         return Prepared(flow.name, output, rows, sink, checkpoint, output_mode(shape))
 
