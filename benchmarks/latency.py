@@ -5,6 +5,8 @@ records there compares the clock with the one in the record. Once that query is 
 and its exactly-once sink, once Spark's own connector at both ends, which writes at least once.
 Headrace's source with the connector's sink is measured in the same rounds and reported beside it.
 Both sides run micro-batches one after the other, in one session, against the same broker.
+The real-time lane has an experiment of its own: a flow that asks for it, beside Spark's real-time
+mode with the same query written by hand.
 """
 
 import contextlib
@@ -25,12 +27,16 @@ from benchmarks.experiment import Experiment, Figures, NothingMeasured, run
 from benchmarks.peers import HEADRACE, Fleet, Server, launch_headrace
 from benchmarks.report import Better, Row
 from benchmarks.spark import CONNECTOR, session
-from headrace.settings import KafkaSettings
+from headrace.settings import KafkaSettings, Settings, StreamsSettings
+from headrace.streams import Flow
+from headrace.streams.realtime.running import in_real_time
 from headrace.streams.sinks.applying import foreach_batch
 from headrace.streams.sinks.topic import TopicSink
 from headrace.streams.source import register
 
 SOURCE_ONLY = "Headrace's source, the connector's sink"
+REALTIME = "a flow in real time"
+BY_HAND = "Spark's real-time mode by hand"
 
 _PAUSE_SECONDS = 0.01
 """Between one record and the next."""
@@ -40,6 +46,9 @@ _P50, _P99 = "p50_ms", "p99_ms"
 
 Copy = Callable[[SparkSession, Server, str, str], DataStreamWriter]
 """A query from one topic to another that is ready to be started."""
+
+Running = Callable[[SparkSession, Server, str, str], contextlib.AbstractContextManager[None]]
+"""A query from one topic to another that runs while a block does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,21 @@ def experiments(fleet: Fleet, spark: SparkSession, scale: Scale) -> list[Experim
         Row("latency_source_p99", "ms", Better.LOWER, _P99, SOURCE_ONLY, CONNECTOR),
     )
     sides = {side: partial(_measure, fleet, spark, scale, copy) for side, copy in copies.items()}
-    return [Experiment("latency", sides, rows, rounds=scale.rounds)]
+    batches = Experiment("latency", sides, rows, rounds=scale.rounds)
+    return [batches, realtime_experiment(fleet, spark, scale)]
+
+
+def realtime_experiment(fleet: Fleet, spark: SparkSession, scale: Scale) -> Experiment:
+    """The real-time lane, which has to be fast by itself and no slower than Spark's own mode."""
+    ways: dict[str, Running] = {REALTIME: _flow_in_real_time, BY_HAND: _real_time_by_hand}
+    rows = (
+        Row("latency_realtime_p50", "ms", Better.LOWER, _P50, REALTIME, BY_HAND, bound=10),
+        Row("latency_realtime_p99", "ms", Better.LOWER, _P99, REALTIME, BY_HAND),
+    )
+    sides = {
+        side: partial(_measure_running, fleet, spark, scale, way) for side, way in ways.items()
+    }
+    return Experiment("latency_realtime", sides, rows, rounds=scale.rounds)
 
 
 def main() -> None:
@@ -93,6 +116,45 @@ def _measure(fleet: Fleet, spark: SparkSession, scale: Scale, copy: Copy) -> Fig
             next(arrivals)
         found = sorted(next(arrivals) for _ in range(scale.records))
     return {_P50: found[len(found) // 2], _P99: found[len(found) * 99 // 100]}
+
+
+def _measure_running(fleet: Fleet, spark: SparkSession, scale: Scale, way: Running) -> Figures:
+    """Like `_measure`, of what starts and stops itself."""
+    server = fleet.server(launch_headrace)
+    with (
+        load.fresh_topic(server) as source,
+        load.fresh_topic(server) as target,
+        way(spark, server, source, target),
+        _sending(server, source),
+        contextlib.closing(_latencies(server, target)) as arrivals,
+    ):
+        for _ in range(scale.warm_up_records):
+            next(arrivals)
+        found = sorted(next(arrivals) for _ in range(scale.records))
+    return {_P50: found[len(found) // 2], _P99: found[len(found) * 99 // 100]}
+
+
+@contextlib.contextmanager
+def _flow_in_real_time(
+    spark: SparkSession, server: Server, source: str, target: str
+) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="headrace-benchmark-") as checkpoints:
+        settings = Settings(
+            kafka=KafkaSettings(bootstrap=server.bootstrap),
+            streams=StreamsSettings(checkpoints=checkpoints),
+        )
+        flow = Flow(target, settings=settings, spark=spark)
+        rows = flow.stream(source, format="raw")
+        flow.topic(target, rows, value="value", trigger="realtime")
+        with flow.start():
+            yield
+
+
+def _real_time_by_hand(
+    spark: SparkSession, server: Server, source: str, target: str
+) -> contextlib.AbstractContextManager[None]:
+    writer = _copy_by_connector(spark, server, source, target).outputMode("update")
+    return _running(in_real_time(writer))
 
 
 @contextlib.contextmanager

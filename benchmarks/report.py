@@ -32,6 +32,8 @@ class Row:
     peer: str
     target: float | None = None
     """The ratio to reach: at least this if higher is better, at most this if lower is."""
+    bound: float | None = None
+    """The figure to reach, whatever the peer's is: at least or at most this, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,14 @@ class Result:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target was reached, or None if the row has none."""
-        if self.row.target is None:
-            return None
-        if self.row.better is Better.HIGHER:
-            return self.ratio >= self.row.target
-        return self.ratio <= self.row.target
+        """Whether the target was reached, and the bound; None if the row has neither."""
+        wanted = ((self.ratio, self.row.target), (self.headrace, self.row.bound))
+        found = [
+            value >= least if self.row.better is Better.HIGHER else value <= least
+            for value, least in wanted
+            if least is not None
+        ]
+        return all(found) if found else None
 
     def as_json(self) -> dict[str, str | float]:
         """The result as it stands in the last line of a benchmark's output."""
@@ -89,11 +93,16 @@ def table(results: Sequence[Result]) -> Table:
             _readable(result.headrace),
             _readable(result.peer),
             f"{result.ratio:.2f}",
-            "" if row.target is None else f"{sign} {row.target:g}",
+            _wanted(row, sign),
             {True: "reached", False: "missed", None: ""}[result.reached],
             row.peer,
         )
     return drawn
+
+
+def _wanted(row: Row, sign: str) -> str:
+    ratio = [] if row.target is None else [f"{sign} {row.target:g}"]
+    return ", ".join(ratio + ([] if row.bound is None else [f"{sign} {row.bound:g} {row.unit}"]))
 
 
 def machine() -> str:

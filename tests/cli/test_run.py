@@ -114,8 +114,18 @@ def test_a_checkpoint_of_another_query_is_refused_before_spark_starts(
     result = headrace("run", str(shop), "-b", topics.bootstrap, "--checkpoints", "flows")
     assert result.exit_code == 1
     assert "reads orders as json now" in result.stderr
-    assert "give the flow and its outputs other names" in result.stderr
+    assert "--rebuild as NAME" in result.stderr
     assert "Spark 4" not in result.stderr
+
+
+@pytest.mark.parametrize("words", [("as", "v1"), ("v1",), ("as", "as"), ("as",), ("a/b",)])
+def test_a_version_needs_a_sound_name(
+    headrace: Headrace, shop: Path, topics: Topics, words: tuple[str, ...]
+):
+    result = headrace("run", str(shop), "-b", topics.bootstrap, "--rebuild", *words)
+    assert result.exit_code == 1
+    reasons = ("give the new version another name", "needs a name", "cannot be the name")
+    assert any(each in result.stderr for each in reasons)
 
 
 @pytest.mark.slow

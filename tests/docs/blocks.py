@@ -11,8 +11,9 @@ _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.MULTILINE |
 class Block:
     """One fenced block of code.
 
-    Its fence says the language and one more word: `python test_orders.py` is that file of a
-    project, `python skip` is not for running, and `python` alone is a piece of a session.
+    Its fence says the language and one more word: `python test_orders.py` or `text golden/a.txt`
+    is that file of a project, `python skip` is not for running, and `python` alone is a piece of a
+    session.
     """
 
     language: str

@@ -98,11 +98,14 @@ def run_command(line: str, bootstrap: str, directory: Path) -> str:
     return result.stdout
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if with_tests(path)], ids=name_of)
 def test_the_tests_of_a_document_pass(path: Path, pytester: pytest.Pytester) -> None:
-    files = [block for block in blocks(path) if block.word.endswith(".py")]
+    files = [block for block in blocks(path) if "." in block.word]
     for block in files:
-        (pytester.path / block.word).write_text(block.code)
+        file = pytester.path / block.word
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(block.code)
     tests = sum(block.code.count("def test_") for block in files)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=tests)

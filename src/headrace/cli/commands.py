@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "topics": "List, create, describe, delete and configure topics.",
     "groups": "List, describe, watch, reset, copy and delete consumer groups.",
     "run": "Run the flows of a Python file until Ctrl-C or SIGTERM.",
+    "flows": "List flows and their versions, promote one, drop one.",
     "excise": "Erase records from a topic's history, for good.",
     "archive": "Look at an archive, check it, and rebuild a broker from it.",
 }

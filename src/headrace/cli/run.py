@@ -1,10 +1,12 @@
 """`headrace run`: run the flows of a Python file."""
 
 import logging
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from headrace.cli.options import BootstrapOption, settings_of
 
@@ -13,7 +15,20 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 _LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 
-@app.command()
+class _RebuildAs(TyperCommand):
+    """A command in which `--rebuild as v2` says the same as `--rebuild v2`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Leave the small word out, where a name follows."""
+        for place, (option, word) in enumerate(pairwise(args)):
+            named = args[place + 2 : place + 3]
+            if (option, word) == ("--rebuild", "as") and named and not named[0].startswith("-"):
+                args = [*args[: place + 1], *args[place + 2 :]]
+                break
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=_RebuildAs)
 def run(
     context: typer.Context,
     file: Annotated[
@@ -24,6 +39,15 @@ def run(
     flow: Annotated[
         str | None,
         typer.Option("--flow", metavar="NAME", help="Run this flow only.", show_default=False),
+    ] = None,
+    rebuild: Annotated[
+        str | None,
+        typer.Option(
+            "--rebuild",
+            metavar="as NAME",
+            help="Run as the version NAME, from the beginning, beside the current one.",
+            show_default=False,
+        ),
     ] = None,
     bootstrap: BootstrapOption = None,
     master: Annotated[
@@ -45,6 +69,9 @@ def run(
 
     A flow.run() in the file runs with these options; if there is none, every flow that the file
     defines is run. The batches that are running when it is told to stop are finished.
+
+    With --rebuild as NAME it is a new version of the flows that runs, from the beginning and into
+    topics of its own; `headrace flows promote` makes it the current one.
     """
     from headrace.cli.flow_file import run_flow_file
     from headrace.streams.launch import Launch
@@ -60,4 +87,4 @@ def run(
             "streams.metrics": metrics,
         },
     )
-    run_flow_file(file, Launch(once=once, flow=flow, given=settings))
+    run_flow_file(file, Launch(once=once, flow=flow, rebuild=rebuild, given=settings))

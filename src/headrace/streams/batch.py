@@ -2,13 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from headrace.streams.aliases import FollowingAliases
 from headrace.streams.compile import compile_node
-from headrace.streams.connectors import BoundedKafka
+from headrace.streams.connectors import BoundedKafka, Connector
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import TopicOutput
 from headrace.streams.plan import DELETED
 from headrace.streams.rows import Rows, Table
+from headrace.streams.running.stage import aliases_for
 from headrace.streams.writing import as_records
 
 if TYPE_CHECKING:
@@ -52,9 +54,10 @@ class Batch:
             raise InvalidFlow(f"Flow {self._flow.name} writes no topic as {output}; {hint}")
         return as_records(compile_node(found.node, self._connector()), found)
 
-    def _connector(self) -> BoundedKafka:
+    def _connector(self) -> Connector:
         flow = self._flow
-        return BoundedKafka(flow.spark, flow.settings.kafka, self._start, self._end)
+        kafka = BoundedKafka(flow.spark, flow.settings.kafka, self._start, self._end)
+        return FollowingAliases(kafka, aliases_for(flow))
 
     def __repr__(self) -> str:
         return f"<Batch of flow {self._flow.name!r} from {self._start} to {self._end}>"

@@ -4,6 +4,9 @@ A connector is the only place where a flow meets the outside on its way in, so t
 runs for ever, once over last month, or in a test over rows that are written down there.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,6 +30,24 @@ class Connector(Protocol):
     def dead_letters(self, node: ReadTopics) -> "DataFrame":
         """The records that did not parse, as the records of a dead-letter topic."""
         ...
+
+
+_given: ContextVar[Connector | None] = ContextVar("headrace_connector", default=None)
+
+
+@contextmanager
+def reading_through(connector: Connector) -> Iterator[None]:
+    """Let `.df` read through this connector inside the block, as functions for `pipe` may do."""
+    token = _given.set(connector)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+def given_connector() -> Connector | None:
+    """The connector of the block that this runs in, if it is in one."""
+    return _given.get()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from headrace.streams.picture import picture
 from headrace.streams.plan import Expression, Node, ReadTopics, require_columns, sources
 from headrace.streams.positions import Position, position_option
 from headrace.streams.reading import described_read
+from headrace.streams.realtime.refusals import require_possible, require_trigger
 from headrace.streams.rows import Rows, Stream, Table
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Flow:
         self._settings = settings
         self._bootstrap = bootstrap
         self._spark = spark
-        self._reads: list[Node] = []
+        self._reads: list[ReadTopics] = []
         self._outputs: dict[str, Output] = {}
         if self._launch is not None:
             self._launch.defined(self)
@@ -60,6 +61,11 @@ class Flow:
     def name(self) -> str:
         """What checkpoints, groups and transactions of this flow begin with."""
         return self._name
+
+    @property
+    def reads(self) -> tuple[ReadTopics, ...]:
+        """Every stream and table that was described, in that order, written anywhere or not."""
+        return tuple(self._reads)
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -181,6 +187,7 @@ class Flow:
         partitions: int | None = None,
         delivery: str = "exactly_once",
         output: str | None = None,
+        trigger: str | None = None,
     ) -> None:
         """Write rows to a topic, exactly once; it is created if it is not there.
 
@@ -196,7 +203,10 @@ class Flow:
             delivery: `at_least_once` writes without transactions: sooner to be seen, and a batch
                 that is repeated is written again.
             output: What the query is called, if not like the topic.
+            trigger: `realtime` for Spark's real-time mode: milliseconds instead of batches, AT
+                LEAST ONCE instead of exactly once, and built-in expressions of single rows only.
         """
+        require_trigger(trigger)
         node = self._own(rows)
         if key is None:
             keys: Sequence[Expression] = rows.key if isinstance(rows, Table) else ()
@@ -204,20 +214,21 @@ class Flow:
             keys = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
         named = (*keys, *(each for each in (value, timestamp, topic) if each is not None))
         require_columns((*named, *(headers or {}).values()), node, f"topic {name}")
-        self._add(
-            TopicOutput(
-                name=checked_name(output or name, "output"),
-                node=node,
-                topic=checked_name(name, "topic"),
-                key=tuple(keys),
-                value=value,
-                headers=dict(headers or {}),
-                timestamp=timestamp,
-                topic_of_row=topic,
-                partitions=partitions,
-                delivery=checked_choice("delivery", delivery, ("exactly_once", "at_least_once")),
-            )
+        described = TopicOutput(
+            name=checked_name(output or name, "output"),
+            node=node,
+            topic=checked_name(name, "topic"),
+            key=tuple(keys),
+            value=value,
+            headers=dict(headers or {}),
+            timestamp=timestamp,
+            topic_of_row=topic,
+            partitions=partitions,
+            trigger=trigger,
+            delivery=checked_choice("delivery", delivery, ("exactly_once", "at_least_once")),
         )
+        require_possible(described)
+        self._add(described)
 
     def sink(self, name: str, rows: Rows, sink: "Sink") -> None:
         """Write rows to anything that keeps the contract of `headrace.streams.sinks`."""
@@ -231,12 +242,22 @@ class Flow:
 
     def connector(self) -> "Connector":
         """What turns this flow's sources into streaming DataFrames."""
-        from headrace.streams.connectors import StreamingKafka
+        from headrace.streams.aliases import FollowingAliases
+        from headrace.streams.connectors import StreamingKafka, given_connector
+        from headrace.streams.running.stage import aliases_for
 
-        return StreamingKafka(self.spark, self.settings.kafka, self._name)
+        if (given := given_connector()) is not None:
+            return given
+        kafka = StreamingKafka(self.spark, self.settings.kafka, self._name)
+        return FollowingAliases(kafka, aliases_for(self))
 
-    def run(self, *, once: bool = False, metrics: str | None = None) -> "RunReport":
+    def run(
+        self, *, once: bool = False, metrics: str | None = None, rebuild: str | None = None
+    ) -> "RunReport":
         """Run every query until Ctrl-C, SIGTERM or, with `once`, until all that is there is read.
+
+        With `rebuild="v2"` it is the version of that name that runs, from the beginning and beside
+        the current one, into outputs of its own; `headrace flows promote` makes it the current one.
 
         A query that fails is started again, with longer and longer pauses, while the others go on;
         one whose batch fails again and again is given up, and that is raised when the run ends.
@@ -244,17 +265,19 @@ class Flow:
         """
         from headrace.streams.running import RunReport, run
 
-        launch = self._launch or Launch(once=once, metrics=metrics, given=self.settings)
+        launch = self._launch or Launch(
+            once=once, metrics=metrics, rebuild=rebuild, given=self.settings
+        )
         if not launch.wants(self):
             return RunReport(self._name, ())
         launch.ran(self)
         return run(self, launch)
 
-    def start(self, *, once: bool = False) -> "FlowRun":
+    def start(self, *, once: bool = False, rebuild: str | None = None) -> "FlowRun":
         """Run in the background, as `run` does; stop it, wait for it and look at its progress."""
         from headrace.streams.running import FlowRun
 
-        return FlowRun(self, once=once).start()
+        return FlowRun(self, once=once, rebuild=rebuild).start()
 
     def _added(self, read: ReadTopics) -> ReadTopics:
         self._reads.append(read)

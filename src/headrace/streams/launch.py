@@ -22,6 +22,9 @@ class Launch:
     flow: str | None = None
     """The only one to be run, if not all."""
 
+    rebuild: str | None = None
+    """The version to be run, beside the current one; None runs that."""
+
     given: Settings | None = None
     flows: list["Flow"] = field(default_factory=list)
     started: list["Flow"] = field(default_factory=list)

@@ -24,6 +24,8 @@ class TopicOutput:
     topic_of_row: Expression | None = None
     partitions: int | None = None
     delivery: str = "exactly_once"
+    trigger: str | None = None
+    """`realtime` for Spark's real-time mode, which delivers at least once; None for batches."""
 
     @property
     def label(self) -> tuple[str, str]:
@@ -31,6 +33,7 @@ class TopicOutput:
         said = [f"key {', '.join(map(written, self.key))}"] if self.key else []
         said += [f"time {written(self.timestamp)}"] if self.timestamp is not None else []
         said += ["at least once"] if self.delivery == "at_least_once" else []
+        said += ["in real time, AT LEAST ONCE"] if self.trigger is not None else []
         return f"topic {self.topic}", ", ".join(said)
 
 

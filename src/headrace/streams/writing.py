@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.streams.compile import column, explained
-from headrace.streams.outputs import TopicOutput
-from headrace.streams.plan import DELETED, Expression
+from headrace.streams.compile import column, compile_node, explained
+from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput
+from headrace.streams.plan import DELETED, Expression, sources
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from headrace.streams.connectors import Connector
 
 _JSON = {
     "ignoreNullFields": "false",
@@ -16,6 +18,18 @@ _JSON = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 """Every column is there, null or not, and times keep their microseconds."""
+
+
+def compile_output(output: Output, connector: "Connector") -> "DataFrame":
+    """What an output's sink is given, with the connector's rows."""
+    match output:
+        case TopicOutput():
+            return as_records(compile_node(output.node, connector), output)
+        case DeadLetterOutput():
+            (read,) = sources(output.node)
+            return connector.dead_letters(read)
+        case _:
+            return compile_node(output.node, connector)
 
 
 def as_records(rows: "DataFrame", output: TopicOutput) -> "DataFrame":

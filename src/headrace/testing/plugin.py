@@ -1,4 +1,4 @@
-"""The pytest plugin: a broker for the session and a topic for the test.
+"""The pytest plugin: a broker for the session and a topic for the test; Spark, and flows on it.
 
 pytest loads this module in every run of a project that has Headrace installed, so it imports
 nothing until a fixture is asked for.
@@ -6,14 +6,23 @@ nothing until a fixture is asked for.
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from confluent_kafka.admin import AdminClient
+    from pyspark.sql import SparkSession
+
+    from headrace.streams.flow import Flow
+    from headrace.testing.golden import GoldenCase
+    from headrace.testing.harness.flow_harness import FlowHarness
 
 _BOOTSTRAP = "headrace_bootstrap"
 _ADMIN_TIMEOUT_SECONDS = 30.0
@@ -44,6 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headrace", "Headrace: a Kafka-protocol broker for tests")
     group.addoption("--headrace-bootstrap", dest=_BOOTSTRAP, metavar="ADDRESS", help=about)
     parser.addini(_BOOTSTRAP, help=about, default="")
+    group.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write what flows do into the golden files, in the place of what they should do",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -93,6 +107,47 @@ def headrace_topic(request: pytest.FixtureRequest, _headrace_admin: "AdminClient
     created[name].result(_ADMIN_TIMEOUT_SECONDS)
     yield name
     _headrace_admin.delete_topics([name])[name].result(_ADMIN_TIMEOUT_SECONDS)
+
+
+@pytest.fixture(scope="session")
+def headrace_spark() -> "Iterator[SparkSession]":
+    """A SparkSession for flows, shared by the session; one that is running already is used.
+
+    Two cores and small shuffles, since what tests have is small. Override this fixture to have
+    another.
+    """
+    from headrace.settings import StreamsSettings
+    from headrace.streams.session import spark_session, stop_session
+
+    yield spark_session(StreamsSettings(master="local[2]", partitions=2), name="tests")
+    stop_session()
+
+
+@pytest.fixture
+def flow_harness(headrace_spark: "SparkSession") -> "Iterator[Callable[..., FlowHarness]]":
+    """Opens a `FlowHarness` for a flow, `flow_harness(flow)`, and closes it after the test."""
+    from headrace.testing.harness.flow_harness import FlowHarness
+
+    with ExitStack() as opened:
+
+        def open_harness(flow: "Flow", **options: Any) -> FlowHarness:
+            return opened.enter_context(FlowHarness(flow, spark=headrace_spark, **options))
+
+        yield open_harness
+
+
+@pytest.fixture
+def check_golden(
+    headrace_spark: "SparkSession", pytestconfig: pytest.Config
+) -> "Callable[[Path | str | GoldenCase, Callable[..., Flow]], None]":
+    """Checks a golden file, or one case of it, against a flow: `check_golden(path, make_flow)`.
+
+    With `--update-golden` the file is made to say what the flow does.
+    """
+    from headrace.testing.golden import check_golden as check
+
+    update = bool(pytestconfig.getoption("--update-golden"))
+    return partial(check, spark=headrace_spark, update=update)
 
 
 @pytest.fixture(scope="session")

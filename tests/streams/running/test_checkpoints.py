@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.kafka import Partition
 from headrace.streams import Flow
-from headrace.streams.running.checkpoints import Checkpoint, checkpoint_of
+from headrace.streams.running.checkpoints import Checkpoint, checkpoint_of, committed_in
 from headrace.streams.running.errors import CheckpointMismatch, FlowAlreadyRunning
 from headrace.streams.running.lock import locked
 from headrace.streams.running.places import LocalPlace
@@ -17,16 +18,16 @@ def checkpoint(
 ) -> Checkpoint:
     described = Flow(flow)
     described.topic(out, described.stream(topic, "x int"), output="large")
-    return checkpoint_of(described, described.outputs[0], LocalPlace(directory))
+    return checkpoint_of(flow, described.outputs[0], LocalPlace(directory))
 
 
 def test_a_new_checkpoint_fits_and_so_does_its_own_query(tmp_path: Path):
     first = checkpoint(tmp_path)
     first.check()
-    first.check_state(("Aggregate [x]",))
+    first.check_plan(("Aggregate by x",), ("orders",))
     again = checkpoint(tmp_path)
     again.check()
-    again.check_state(("Aggregate [x]",))
+    again.check_plan(("Aggregate by x",), ("orders",))
 
 
 @pytest.mark.parametrize(
@@ -40,22 +41,81 @@ def test_a_new_checkpoint_fits_and_so_does_its_own_query(tmp_path: Path):
 def test_what_belongs_to_something_else_is_refused(
     tmp_path: Path, edit: dict[str, str], message: str
 ):
-    checkpoint(tmp_path).check_state(())
+    checkpoint(tmp_path).check_plan((), ("orders",))
     with pytest.raises(CheckpointMismatch, match=message):
         checkpoint(tmp_path, **edit).check()
 
 
 def test_state_that_would_not_fit_is_refused_with_the_ways_out(tmp_path: Path):
-    checkpoint(tmp_path).check_state(("Aggregate [x], [count(1)]",))
+    checkpoint(tmp_path).check_plan(("Aggregate by x",), ("orders",))
     with pytest.raises(CheckpointMismatch) as raised:
-        checkpoint(tmp_path).check_state(("Aggregate [y], [count(1)]",))
-    for way in ("Undo the edit", "other names", "delete that directory"):
+        checkpoint(tmp_path).check_plan(("Aggregate by y",), ("orders",))
+    for way in ("Undo the edit", "headrace run FILE --rebuild as NAME", "delete that directory"):
         assert way in str(raised.value)
+
+
+def test_sources_inside_of_a_pipe_keep_their_order(tmp_path: Path):
+    checkpoint(tmp_path).check_plan((), ("orders", "refunds"))
+    with pytest.raises(CheckpointMismatch, match="reads refunds, then orders now"):
+        checkpoint(tmp_path).check_plan((), ("refunds", "orders"))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("id", ["id", "shop"]), (["id", "shop"], "id"), ("shop", "id")]
+)
+def test_a_table_keeps_the_key_that_it_was_written_under(
+    tmp_path: Path, source: str | list[str], target: str | list[str]
+):
+    def of(table_key: str | list[str], key: str | list[str]) -> Checkpoint:
+        flow = Flow("shop")
+        table = flow.table("items", "id string, shop string", key=table_key)
+        flow.topic("out", table, key=key)
+        return checkpoint_of("shop", flow.outputs[0], LocalPlace(tmp_path))
+
+    of("id", "id").check_plan((), ("items",))
+    with pytest.raises(CheckpointMismatch, match="table by"):
+        of(source, target).check()
+    of("id", "id").check()
+
+
+def test_a_stream_may_get_another_key(tmp_path: Path):
+    def of(key: str) -> Checkpoint:
+        flow = Flow("shop")
+        flow.topic("out", flow.stream("orders", "x int, y int"), key=key)
+        return checkpoint_of("shop", flow.outputs[0], LocalPlace(tmp_path))
+
+    of("x").check_plan((), ("orders",))
+    of("y").check()
+
+
+def test_a_name_that_stands_for_another_topic_now_is_explained(tmp_path: Path):
+    def of(aliases: dict[str, str]) -> Checkpoint:
+        flow = Flow("mailer")
+        flow.topic("mails", flow.stream("large", "x int"))
+        return checkpoint_of("mailer", flow.outputs[0], LocalPlace(tmp_path), aliases)
+
+    of({}).check_plan((), ("large",))
+    with pytest.raises(
+        CheckpointMismatch, match=r"reads large\.v2 as json now.* large means large"
+    ):
+        of({"large": "large.v2"}).check()
+
+
+def test_where_a_query_goes_on_is_behind_its_last_finished_batch(tmp_path: Path):
+    place = LocalPlace(tmp_path)
+    assert committed_in(place) is None
+    for batch, (first, second) in enumerate([(3, 4), (7, 5), (9, 9)]):
+        offsets = [{"version": 1, "topics": {"orders": {"0": each}}} for each in (first, second)]
+        lines = ["v1", "{}", *map(json.dumps, offsets)]
+        place.child("spark").child("offsets").write(str(batch), "\n".join(lines))
+    place.child("spark").child("commits").write("0", "v1\n{}")
+    place.child("spark").child("commits").write("1", "v1\n{}")
+    assert committed_in(place) == {Partition("orders", 0): 5}
 
 
 def test_a_manifest_of_another_version_is_not_guessed_at(tmp_path: Path):
     ours = checkpoint(tmp_path)
-    ours.check_state(())
+    ours.check_plan((), ("orders",))
     file = tmp_path / "large" / "headrace.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
     with pytest.raises(CheckpointMismatch, match="another version of Headrace"):

@@ -86,7 +86,7 @@ class Case:
         flow = Flow("shop")
         flow.topic("large", flow.stream("orders", "x int"))
         output = flow.outputs[0]
-        checkpoint = checkpoint_of(flow, output, LocalPlace(directory))
+        checkpoint = checkpoint_of(flow.name, output, LocalPlace(directory))
         rows: Any = Rows(*attempts)
         sink: Any = None
         self.said: list[str] = []

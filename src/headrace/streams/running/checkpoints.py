@@ -1,25 +1,27 @@
 """Where a query keeps its positions and state, and the note there that says whose they are.
 
-    <checkpoints>/<flow>/lock                 held by the process that runs the flow
+    <checkpoints>/<flow>/lock                      held by the process that runs the flow
     <checkpoints>/<flow>/<output>/headrace.json    the manifest
     <checkpoints>/<flow>/<output>/spark/           Spark's own files
+    <checkpoints>/<flow>@<version>/...             the same of another version of the flow
 
 The manifest is written before Spark first starts the query and compared before every later start,
 so that a checkpoint that does not fit is refused with a reason instead of failing inside Spark.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from headrace.kafka import Partition
 from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput
-from headrace.streams.plan import ReadTopics, sources
+from headrace.streams.plan import ReadTopics, sources, written
 from headrace.streams.running.errors import CheckpointMismatch
 from headrace.streams.running.places import Place
+from headrace.streams.source.offsets import VERSION as OFFSETS_VERSION
 from headrace.streams.source.offsets import SourceOffsets
-
-if TYPE_CHECKING:
-    from headrace.streams.flow import Flow
+from headrace.streams.versions import resolved
 
 VERSION = 1
 """Of the manifest's format."""
@@ -35,8 +37,14 @@ class Manifest:
     output: str
     sources: tuple[str, ...]
     sink: str
+    key: tuple[str, ...] = ()
+    """What the rows of a table are written under; deletions must find what was written before."""
+
     state: tuple[str, ...] = ()
-    """The operators that keep state, as Spark describes them; empty for a query without."""
+    """What is kept between batches, operator by operator; empty for a query without state."""
+
+    inputs: tuple[str, ...] = ()
+    """What Spark reads, in its order: it finds positions by the number of the source."""
 
     version: int = VERSION
 
@@ -55,7 +63,9 @@ class Manifest:
             output=stored["output"],
             sources=tuple(stored["sources"]),
             sink=stored["sink"],
+            key=tuple(stored.get("key", ())),
             state=tuple(stored["state"]),
+            inputs=tuple(stored.get("inputs", ())),
         )
 
 
@@ -65,6 +75,8 @@ class Checkpoint:
 
     place: Place
     manifest: Manifest
+    note: str = ""
+    """What else a person should know if it is refused."""
 
     @property
     def spark_location(self) -> str:
@@ -87,19 +99,25 @@ class Checkpoint:
             self._refuse("reads", " and ".join(stored.sources), " and ".join(now.sources))
         if stored.sink != now.sink:
             self._refuse("writes", stored.sink, now.sink)
+        if stored.key != now.key:
+            before, after = (", ".join(each) or "no key" for each in (stored.key, now.key))
+            self._refuse("writes a table by", before, after)
 
-    def check_state(self, state: tuple[str, ...]) -> None:
-        """Refuse a change of what is kept between batches, and remember what it is."""
+    def check_plan(self, state: tuple[str, ...], inputs: tuple[str, ...]) -> None:
+        """Refuse another state, or other sources inside of `pipe`, and remember what they are."""
         stored = self._stored()
-        if stored is not None and stored.state != state:
-            self._refuse("keeps", _listed(stored.state), _listed(state))
         if stored is None:
-            manifest = replace(self.manifest, state=state)
+            manifest = replace(self.manifest, state=state, inputs=inputs)
             self.place.write(_MANIFEST, manifest.to_json())
+            return
+        if stored.inputs != inputs:
+            self._refuse("reads", ", then ".join(stored.inputs), ", then ".join(inputs))
+        if stored.state != state:
+            self._refuse("keeps", _listed(stored.state), _listed(state))
 
     def input_range(self, batch_id: int) -> str:
         """What a batch reads, by Spark's own notes: offsets of every partition that it advances."""
-        before, after = (self._offsets(number) for number in (batch_id - 1, batch_id))
+        before, after = (_offsets(self.place, number) for number in (batch_id - 1, batch_id))
         if not after:
             return "an unknown range"
         ranges = []
@@ -110,12 +128,6 @@ class Checkpoint:
                 if first < last:
                     ranges.append(f"{partition} offsets {first} to {last - 1}")
         return ", ".join(ranges) or "no records"
-
-    def _offsets(self, batch_id: int) -> list[SourceOffsets]:
-        text = self.place.child("spark").read(f"offsets/{batch_id}") if batch_id >= 0 else None
-        # A version, a line of Spark's settings, then a line per source.
-        lines = (text or "").splitlines()[2:]
-        return [SourceOffsets.from_json(json.loads(line)) for line in lines]
 
     def _stored(self) -> Manifest | None:
         text = self.place.read(_MANIFEST)
@@ -134,27 +146,83 @@ class Checkpoint:
         raise CheckpointMismatch(
             f"Output {manifest.output} of flow {manifest.flow} {verb} {now} now, but what is "
             f"stored in {self.place.address} is of a query that {verb} {before}, and cannot be "
-            "continued by this one. Undo the edit; or give the flow and its outputs other names, "
-            "and the new version runs from the beginning beside the old one; or delete that "
-            "directory, and the query begins anew and writes its output again."
+            f"continued by this one.{self.note} Undo the edit; or let the new version run from "
+            "the beginning beside the old one, into outputs of its own, with `headrace run FILE "
+            "--rebuild as NAME`; or delete that directory, and the query begins anew and writes "
+            "its output again."
         )
 
 
-def checkpoint_of(flow: "Flow", output: Output, place: Place) -> Checkpoint:
-    """The checkpoint of an output under the flow's place."""
-    reads = tuple(_described(each) for each in sources(output.node))
-    manifest = Manifest(flow.name, output.name, reads, _sink_of(output))
-    return Checkpoint(place.child(output.name), manifest)
+def checkpoint_of(
+    title: str, output: Output, place: Place, aliases: Mapping[str, str] | None = None
+) -> Checkpoint:
+    """The checkpoint of an output under the place of a version that is called `title`."""
+    aliases = aliases or {}
+    reads = list(sources(output.node))
+    followed = {
+        topic for read in reads for topic in read.topics if aliases.get(topic, topic) != topic
+    }
+    manifest = Manifest(
+        title,
+        output.name,
+        tuple(_described(each, aliases) for each in reads),
+        _sink_of(output),
+        _table_key(output),
+    )
+    meant = "".join(
+        f" {each} means {aliases[each]} since that was promoted." for each in sorted(followed)
+    )
+    return Checkpoint(place.child(output.name), manifest, meant)
 
 
-def _described(read: ReadTopics) -> str:
-    what = f"topics matching {read.pattern}" if read.pattern else ", ".join(read.topics)
-    return f"{'table ' if read.key else ''}{what} as {read.format}"
+def committed_in(place: Place) -> dict[Partition, int] | None:
+    """Where the query of a checkpoint goes on; None if it has not finished a batch yet.
+
+    Of a partition that several sources read, where the one furthest behind is.
+    """
+    commits = place.child("spark").child("commits").names()
+    finished = [int(each) for each in commits if each.isdecimal()]
+    if not finished:
+        return None
+    found: dict[Partition, int] = {}
+    for source in _offsets(place, max(finished)):
+        for partition, offset in source.offsets.items():
+            found[partition] = min(offset, found.get(partition, offset))
+    return found
+
+
+def _offsets(place: Place, batch_id: int) -> list[SourceOffsets]:
+    text = place.child("spark").read(f"offsets/{batch_id}") if batch_id >= 0 else None
+    # A version, a line of Spark's settings, then a line per source.
+    lines = (text or "").splitlines()[2:]
+    return [_read_offsets(json.loads(line)) for line in lines]
+
+
+def _read_offsets(stored: Mapping[str, Any]) -> SourceOffsets:
+    # Spark's own connector, which the real-time lane reads with, notes topics and nothing else.
+    if "version" not in stored:
+        stored = {"version": OFFSETS_VERSION, "topics": stored}
+    return SourceOffsets.from_json(stored)
+
+
+def _described(read: ReadTopics, aliases: Mapping[str, str]) -> str:
+    topics = ", ".join(resolved(read.topics, aliases))
+    what = f"topics matching {read.pattern}" if read.pattern else topics
+    table = f"table by {', '.join(read.key)} of " if read.key else ""
+    return f"{table}{what} as {read.format}"
+
+
+def _table_key(output: Output) -> tuple[str, ...]:
+    """The key of a table that is written; of a stream it may change, from one batch to the next."""
+    if isinstance(output, TopicOutput) and any(read.key for read in sources(output.node)):
+        return tuple(map(written, output.key))
+    return ()
 
 
 def _sink_of(output: Output) -> str:
     if isinstance(output, (TopicOutput, DeadLetterOutput)):
-        return f"topic {output.topic}"
+        real_time = isinstance(output, TopicOutput) and output.trigger is not None
+        return f"topic {output.topic}{' in real time' if real_time else ''}"
     return type(output.sink).__name__
 
 

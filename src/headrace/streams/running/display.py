@@ -33,14 +33,19 @@ class Display(Protocol):
     ) -> None: ...
 
 
-def display_for(stream: TextIO | None = None, *, once: bool) -> Display:
-    """A live display where the stream is a terminal, lines elsewhere."""
+def display_for(stream: TextIO | None = None, *, once: bool, rebuild: bool = False) -> Display:
+    """A live display where the stream is a terminal, lines elsewhere.
+
+    With `once` a bar shows how much of the backlog is left; of a rebuild too, until it is read.
+    """
     stream = sys.stderr if stream is None else stream
     if not stream.isatty():
         return Lines(stream)
-    from headrace.streams.running.screen import Bar, Screen
+    from headrace.streams.running.screen import Bar, CatchingUp, Screen
 
-    return Bar(stream) if once else Screen(stream)
+    if once:
+        return Bar(stream)
+    return CatchingUp(stream) if rebuild else Screen(stream)
 
 
 class Lines:

@@ -15,5 +15,9 @@ class FlowAlreadyRunning(FlowRefused):
     """Another process runs this flow."""
 
 
+class VersionRefused(FlowRefused):
+    """A version of a flow cannot be run, promoted or dropped; the message says why."""
+
+
 class QueryGivenUp(StreamsError):
     """A query failed for good; the others went on."""

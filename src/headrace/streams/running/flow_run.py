@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING, Self
 from headrace.kafka.reachability import reason_nobody_answers
 from headrace.streams.running.backoff import Backoff
 from headrace.streams.running.errors import QueryGivenUp
-from headrace.streams.running.lock import locked
-from headrace.streams.running.places import LocalPlace
-from headrace.streams.running.preparing import (
-    checkpoints_of,
-    place_of,
-    prepare,
-    require_topics,
-)
+from headrace.streams.running.holding import held
+from headrace.streams.running.preparing import checkpoints_of, prepare
 from headrace.streams.running.progress import QueryProgress
-from headrace.streams.running.query import Policy, QueryRun
+from headrace.streams.running.query import Policy, Prepared, QueryRun
+from headrace.streams.running.stage import stage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,14 +39,21 @@ class FlowRun:
         ...
         run.stop()
 
-    Also a context manager that stops at its end. At most one run of a flow at a time.
+    Also a context manager that stops at its end. At most one run of a version at a time; with
+    `rebuild` it is the version of that name, else the current one.
     """
 
     def __init__(
-        self, flow: "Flow", *, once: bool = False, tell: "Callable[[str], None]" = lambda line: None
+        self,
+        flow: "Flow",
+        *,
+        once: bool = False,
+        rebuild: str | None = None,
+        tell: "Callable[[str], None]" = lambda line: None,
     ) -> None:
         settings = flow.settings.streams
         self._flow = flow
+        self._rebuild = rebuild
         self._tell = tell
         bootstrap = flow.settings.kafka.bootstrap
         self._policy = Policy(
@@ -70,18 +72,24 @@ class FlowRun:
 
     def start(self) -> Self:
         """Check everything, then start every query; what is refused has changed nothing."""
-        checkpoints = checkpoints_of(self._flow)
-        require_topics(self._flow)
+        stage = stage_of(self._flow, self._rebuild)
+        checkpoints = checkpoints_of(stage)
+        stage.require_topics()
         with ExitStack() as resources:
-            place = place_of(self._flow)
-            if isinstance(place, LocalPlace):
-                resources.enter_context(locked(place.path, self._flow.name))
-            prepared = [prepare(self._flow, *each) for each in checkpoints.items()]
-            self._queries = [QueryRun(each, self._policy, self._tell) for each in prepared]
+            resources.enter_context(held(stage.place, stage.version.title))
+            prepared = [prepare(stage, *each) for each in checkpoints.items()]
+            stage.note()
+            self._queries = [self._run_of(each) for each in prepared]
             for query in self._queries:
                 query.start()
             self._resources = resources.pop_all()
         return self
+
+    def _run_of(self, prepared: Prepared) -> QueryRun:
+        from headrace.streams.realtime.running import RealtimePrepared, RealtimeRun
+
+        kind = RealtimeRun if isinstance(prepared, RealtimePrepared) else QueryRun
+        return kind(prepared, self._policy, self._tell)
 
     @property
     def progress(self) -> tuple[QueryProgress, ...]:

@@ -1,11 +1,16 @@
 """Directories that checkpoints are in: of this machine, or of whatever Spark can write to."""
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from headrace.settings import StreamsSettings
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
 
@@ -27,6 +32,14 @@ class Place(Protocol):
 
     def write(self, name: str, text: str) -> None:
         """Make a file, all of it or nothing."""
+        ...
+
+    def names(self) -> list[str]:
+        """What is in it, in no order; nothing if it is not there."""
+        ...
+
+    def remove(self) -> None:
+        """Delete it with all that is in it."""
         ...
 
 
@@ -62,6 +75,14 @@ class LocalPlace:
             os.fsync(file.fileno())
         temporary.replace(self.path / name)
 
+    def names(self) -> list[str]:
+        """What is in it, in no order; nothing if it is not there."""
+        return [each.name for each in self.path.iterdir()] if self.path.is_dir() else []
+
+    def remove(self) -> None:
+        """Delete it with all that is in it."""
+        shutil.rmtree(self.path)
+
 
 @dataclass(frozen=True, slots=True)
 class SparkPlace:
@@ -94,11 +115,30 @@ class SparkPlace:
         finally:
             stream.close()
 
+    def names(self) -> list[str]:
+        """What is in it, in no order; nothing if it is not there."""
+        files, path = self._file("")
+        if not files.exists(path):
+            return []
+        return [each.getPath().getName() for each in files.listStatus(path)]
+
+    def remove(self) -> None:
+        """Delete it with all that is in it."""
+        files, path = self._file("")
+        files.delete(path, True)
+
     def _file(self, name: str) -> tuple[Any, Any]:
         """Java's file system, and the path in it."""
         java: Any = self.spark.sparkContext._jvm
-        path = java.org.apache.hadoop.fs.Path(f"{self.address.rstrip('/')}/{name}")
+        path = java.org.apache.hadoop.fs.Path(f"{self.address.rstrip('/')}/{name}".rstrip("/"))
         return path.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()), path
+
+
+def root_of(settings: StreamsSettings, spark: "Callable[[], SparkSession]") -> Place:
+    """Where all flows keep what they know; `spark` is called if only Spark can reach that."""
+    if is_local(settings.checkpoints):
+        return LocalPlace(Path(settings.checkpoints).expanduser().absolute())
+    return SparkPlace(spark(), settings.checkpoints.rstrip("/"))
 
 
 def is_local(checkpoints: str) -> bool:

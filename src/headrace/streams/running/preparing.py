@@ -1,88 +1,70 @@
 """From a description to queries that can start: everything that can be refused is refused here."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.streams.aliases import FollowingAliases
 from headrace.streams.compile import compile_node
 from headrace.streams.connectors import StreamingKafka
-from headrace.streams.errors import InvalidFlow
-from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput
-from headrace.streams.plan import sources
 from headrace.streams.running.checkpoints import Checkpoint, checkpoint_of
-from headrace.streams.running.places import LocalPlace, Place, SparkPlace, is_local
 from headrace.streams.running.query import Prepared
-from headrace.streams.running.state import output_mode, state_shape
+from headrace.streams.running.stage import Stage
+from headrace.streams.running.state import inputs_of, output_mode, state_shape
 from headrace.streams.sinks.contract import Sink
-from headrace.streams.writing import as_records
+from headrace.streams.writing import as_records, compile_output
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from headrace.streams.flow import Flow
 
 
-def place_of(flow: "Flow") -> Place:
-    """Where the flow's checkpoints are; a URL needs Spark to be reached."""
-    checkpoints = flow.settings.streams.checkpoints
-    if is_local(checkpoints):
-        return LocalPlace(Path(checkpoints).expanduser().absolute() / flow.name)
-    return SparkPlace(flow.spark, f"{checkpoints.rstrip('/')}/{flow.name}")
-
-
-def checkpoints_of(flow: "Flow") -> dict[Output, Checkpoint]:
+def checkpoints_of(stage: Stage) -> dict[Output, Checkpoint]:
     """The checkpoint of every output, each of which fits what the output has become."""
-    if not flow.outputs:
-        raise InvalidFlow(
-            f"Flow {flow.name} writes nothing; add an output such as flow.topic(name, stream)."
-        )
-    place = place_of(flow)
-    found = {output: checkpoint_of(flow, output, place) for output in flow.outputs}
+    title, place, aliases = stage.version.title, stage.place, stage.aliases
+    found = {each: checkpoint_of(title, each, place, aliases) for each in stage.outputs}
     for checkpoint in found.values():
         checkpoint.check()
     return found
 
 
-def require_topics(flow: "Flow") -> None:
-    """Refuse a flow that reads a topic that does not exist, and suggest one that does."""
-    from headrace.kafka import Cluster
-    from headrace.kafka.topics import list_topics
-
-    present = [each.name for each in list_topics(Cluster(flow.settings.kafka))]
-    for output in flow.outputs:
-        for read in sources(output.node):
-            for topic in read.topics:
-                if topic not in present:
-                    visible = [name for name in present if not name.startswith("__")]
-                    raise InvalidFlow(
-                        f"Flow {flow.name} reads the topic {topic}, which does not exist at "
-                        f"{flow.settings.kafka.bootstrap}; {did_you_mean(topic, visible)}"
-                    )
-
-
-def prepare(flow: "Flow", output: Output, checkpoint: Checkpoint) -> Prepared:
+def prepare(stage: Stage, output: Output, checkpoint: Checkpoint) -> Prepared:
     """Compile an output's query, and refuse a change that its stored state cannot follow."""
-    group = f"{flow.name}.{output.name}"
-    connector = StreamingKafka(flow.spark, flow.settings.kafka, group)
-    rows, sink = _rows_and_sink(flow, output, connector)
+    if isinstance(output, TopicOutput) and output.trigger is not None:
+        return _prepare_realtime(stage, output, checkpoint)
+    flow, title = stage.flow, stage.version.title
+    kafka = StreamingKafka(flow.spark, flow.settings.kafka, f"{title}.{output.name}")
+    rows = compile_output(output, FollowingAliases(kafka, stage.aliases))
     shape = state_shape(rows)
-    checkpoint.check_state(shape)
-    return Prepared(flow.name, output, rows, sink, checkpoint, output_mode(shape))
+    checkpoint.check_plan(shape, inputs_of(rows))
+    sink = _sink(flow, output)
+    return Prepared(title, output, rows, sink, checkpoint, output_mode(shape))
 
 
-def _rows_and_sink(
-    flow: "Flow", output: Output, connector: StreamingKafka
-) -> "tuple[DataFrame, Sink]":
+def _prepare_realtime(stage: Stage, output: TopicOutput, checkpoint: Checkpoint) -> Prepared:
+    from headrace.streams.realtime.connector import RealtimeKafka, written_by_connector
+    from headrace.streams.realtime.refusals import require_stateless
+    from headrace.streams.realtime.running import RealtimePrepared
+    from headrace.streams.sinks.topic import Delivery, TopicSink
+
+    spark, kafka = stage.flow.spark, stage.flow.settings.kafka
+    connector = FollowingAliases(RealtimeKafka(spark, kafka), stage.aliases)
+    rows = compile_node(output.node, connector)
+    require_stateless(rows, output)
+    rows, options = written_by_connector(as_records(rows, output), output, kafka)
+    checkpoint.check_plan((), inputs_of(rows))
+    sink = TopicSink(kafka, output.topic, Delivery.AT_LEAST_ONCE, partitions=output.partitions)
+    title = stage.version.title
+    return RealtimePrepared(title, output, rows, sink, checkpoint, "update", options)
+
+
+def _sink(flow: "Flow", output: Output) -> Sink:
     from headrace.streams.sinks.topic import Delivery, TopicSink
 
     kafka = flow.settings.kafka
     match output:
         case TopicOutput():
-            rows = as_records(compile_node(output.node, connector), output)
             delivery = Delivery(output.delivery)
-            return rows, TopicSink(kafka, output.topic, delivery, partitions=output.partitions)
+            return TopicSink(kafka, output.topic, delivery, partitions=output.partitions)
         case DeadLetterOutput():
-            (read,) = sources(output.node)
-            return connector.dead_letters(read), TopicSink(kafka, output.topic)
+            return TopicSink(kafka, output.topic)
         case _:
-            return compile_node(output.node, connector), output.sink
+            return output.sink

@@ -128,11 +128,17 @@ class Tally:
                 read=before.read + (progress.numInputRows - skips.rows if finished else 0),
                 rejected=before.rejected + skips.rejected,
                 lost=before.lost + skips.lost + (_passed_over(progress) if finished else 0),
+                written=self._now.written + (_written_by_spark(progress) if finished else 0),
                 rate=progress.processedRowsPerSecond if finished else 0.0,
                 batch_ms=progress.durationMs["triggerExecution"] if finished else before.batch_ms,
                 lag=_records_since(progress, _end),
                 backlog=backlog,
             )
+
+
+def _written_by_spark(progress: "StreamingQueryProgress") -> int:
+    """Rows that a sink of Spark's own has written; ours tell it by themselves."""
+    return max(progress.sink.numOutputRows, 0)
 
 
 def _records_since(
@@ -174,6 +180,8 @@ def _offsets(text: str | None, name: str) -> _Offsets:
         return {}
     if not isinstance(stored, dict):
         return {}
+    # Spark's own connector, in the real-time lane, has topics and nothing around them.
+    stored = stored if "topics" in stored else {"topics": stored}
     return {
         (topic, number): offset
         for topic, offsets in stored.get(name, {}).items()

@@ -19,6 +19,7 @@ from headrace.streams.sinks.contract import Sink
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,15 @@ class Prepared:
     def name(self) -> str:
         """What Spark, the sink and the consumer group call it."""
         return f"{self.flow}.{self.output.name}"
+
+    def writer(self, apply: "Callable[[DataFrame, int], None]") -> "DataStreamWriter":
+        """The query, with what is done with its batches; whoever starts it chooses the trigger."""
+        return (
+            self.rows.writeStream.queryName(self.name)
+            .option("checkpointLocation", self.checkpoint.spark_location)
+            .outputMode(self.mode)
+            .foreachBatch(apply)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +161,7 @@ class QueryRun:
                 self._raised = error
                 raise
 
-        writer = (
-            prepared.rows.writeStream.queryName(prepared.name)
-            .option("checkpointLocation", prepared.checkpoint.spark_location)
-            .outputMode(prepared.mode)
-            .foreachBatch(apply_batch)
-        )
+        writer = prepared.writer(apply_batch)
         if self._policy.once:
             writer = writer.trigger(availableNow=True)
         return writer.start()

@@ -33,11 +33,13 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
     """
     stopping = threading.Event()
     with ExitStack() as resources:
-        display = display_for(once=launch.once)
+        display = display_for(once=launch.once, rebuild=launch.rebuild is not None)
         resources.enter_context(stop_on_signals(stopping.set))
         runs: list[FlowRun] = []
         try:
-            runs.extend(FlowRun(flow, once=launch.once, tell=display.say).start() for flow in flows)
+            for flow in flows:
+                run = FlowRun(flow, once=launch.once, rebuild=launch.rebuild, tell=display.say)
+                runs.append(run.start())
         except BaseException:
             for each in runs:
                 each.stop()

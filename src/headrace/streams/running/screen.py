@@ -95,6 +95,43 @@ class Bar:
         self._progress.stop()
 
 
+class CatchingUp:
+    """A bar over the backlog until that is read, and from then on the table."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._shown: Bar | Screen = Bar(stream)
+
+    def show(self, queries: Sequence[QueryProgress]) -> None:
+        """Move the bars, or show the queries."""
+        if isinstance(self._shown, Bar) and queries and all(map(_caught_up, queries)):
+            self._shown.show(queries)
+            self._shown.__exit__(None, None, None)
+            self._shown = Screen(self._stream)
+            self._shown.__enter__()
+        self._shown.show(queries)
+
+    def say(self, line: str) -> None:
+        """Write a line above what is shown."""
+        self._shown.say(line)
+
+    def __enter__(self) -> Self:
+        self._shown.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._shown.__exit__(kind, error, traceback)
+
+
+def _caught_up(query: QueryProgress) -> bool:
+    return query.backlog is not None and (query.lag == 0 or query.read >= query.backlog)
+
+
 def _table(queries: Sequence[QueryProgress]) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in _HEADINGS:

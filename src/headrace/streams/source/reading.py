@@ -57,7 +57,7 @@ class TaskReader:
         about; then their numbers are in a last row, if the options ask for it, and in the log.
         """
         for wanted in ranges:
-            for records in self._records(wanted):
+            for records in self.records(wanted):
                 rows = self._rows(records, wanted)
                 if rows.num_rows:
                     yield rows
@@ -72,7 +72,8 @@ class TaskReader:
         arrays = [pa.array([counts.get(field.name)], field.type) for field in self._target]
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
-    def _records(self, wanted: Range) -> Iterator[pa.RecordBatch]:
+    def records(self, wanted: Range) -> Iterator[pa.RecordBatch]:
+        """The records of a range, from the cluster; a reader of something else overrides this."""
         start = wanted.start
         while start < wanted.end:
             try:
