@@ -98,7 +98,7 @@ def run_command(line: str, bootstrap: str, directory: Path) -> str:
     return result.stdout
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if with_tests(path)], ids=name_of)
 def test_the_tests_of_a_document_pass(path: Path, pytester: pytest.Pytester) -> None:
     files = [block for block in blocks(path) if "." in block.word]
