@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from headrace.streams.running.backoff import Backoff
-from headrace.streams.running.errors import QueryGivenUp
+from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
+from headrace.streams.running.lease import only_run
 from headrace.streams.running.lock import locked
 from headrace.streams.running.places import LocalPlace
 from headrace.streams.running.preparing import (
@@ -19,6 +20,7 @@ from headrace.streams.running.query import Policy, QueryRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from headrace.streams.flow import Flow
 
@@ -57,6 +59,7 @@ class FlowRun:
         )
         self._resources = ExitStack()
         self._queries: list[QueryRun] = []
+        self._overtaken = ""
 
     @property
     def flow(self) -> "Flow":
@@ -68,9 +71,7 @@ class FlowRun:
         checkpoints = checkpoints_of(self._flow)
         require_topics(self._flow)
         with ExitStack() as resources:
-            place = place_of(self._flow)
-            if isinstance(place, LocalPlace):
-                resources.enter_context(locked(place.path, self._flow.name))
+            resources.enter_context(self._only_run())
             prepared = [prepare(self._flow, *each) for each in checkpoints.items()]
             self._queries = [QueryRun(each, self._policy, self._tell) for each in prepared]
             for query in self._queries:
@@ -99,14 +100,30 @@ class FlowRun:
         return all(query.wait(share) for query in self._queries)
 
     def wait(self) -> RunReport:
-        """Wait until every query has ended; QueryGivenUp says which did not end well, and why."""
+        """Wait until every query has ended; QueryGivenUp says which did not end well, and why.
+
+        FlowAlreadyRunning means that another run has taken over.
+        """
         for query in self._queries:
             query.wait()
         self._resources.close()
+        if self._overtaken:
+            raise FlowAlreadyRunning(self._overtaken)
         failed = [query.cause.message for query in self._queries if query.cause is not None]
         if failed:
             raise QueryGivenUp("\n".join(failed))
         return RunReport(self._flow.name, self.progress)
+
+    def _only_run(self) -> "AbstractContextManager[None]":
+        flow, place = self._flow, place_of(self._flow)
+        if isinstance(place, LocalPlace):
+            return locked(place.path, flow.name)
+        return only_run(flow.settings.kafka, flow.name, place.address, self._end_overtaken)
+
+    def _end_overtaken(self, message: str) -> None:
+        self._overtaken = message
+        self._tell(message)
+        self.ask_to_stop()
 
     def __enter__(self) -> Self:
         return self
