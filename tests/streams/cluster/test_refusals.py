@@ -1,6 +1,7 @@
 """What keeps a flow from running is told in a sentence, and costs nothing that was there before."""
 
 import dataclasses
+import os
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,22 @@ def test_behind_a_url_a_second_run_is_refused_until_the_first_is_dead(
         first.kill()
         first.wait()
         assert flow.run(once=True).written == 1
+
+
+@pytest.mark.timeout(300)
+def test_a_run_that_slept_is_told_that_another_has_taken_over(
+    spark: "SparkSession", topics: Topics, tmp_path: Path, fresh_name: str
+):
+    checkpoints = f"file://{tmp_path}"
+    topics.write(f"{fresh_name}-in", {"customer": "ada", "price": 1})
+    flow = copying(spark, topics.settings(checkpoints), fresh_name)
+    with running_elsewhere(topics, checkpoints, fresh_name) as first:
+        first.send_signal(signal.SIGSTOP)
+        with flow.start():
+            first.send_signal(signal.SIGCONT)
+            assert first.stdout is not None
+            told = first.stdout.readline()
+            assert told.startswith(f"Flow {flow.name} was taken over by process {os.getpid()} on")
 
 
 @pytest.mark.apache_kafka
