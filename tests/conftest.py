@@ -23,6 +23,7 @@ from tests.clusters import (
     apache_kafka_cluster,
     headrace_cluster,
 )
+from tests.secure_kafka import SecureKafka, secure_kafka_cluster
 
 _numbers = itertools.count(1)
 
@@ -34,6 +35,12 @@ class TopicFactory(Protocol):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--spark",
+        default="local[2]",
+        metavar="MASTER",
+        help="the Spark that tests of flows run on; `standalone` starts a cluster for them",
+    )
     parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")
 
 
@@ -58,6 +65,15 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     if reason := ApacheKafka.unavailable():
         pytest.skip(reason)
     with apache_kafka_cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secure_kafka() -> Iterator[SecureKafka]:
+    """Apache Kafka with TLS and passwords, shared by the session."""
+    if reason := ApacheKafka.unavailable():
+        pytest.skip(reason)
+    with secure_kafka_cluster() as running:
         yield running
 
 

@@ -40,6 +40,11 @@ def test_a_cluster_may_reach_the_driver_from_elsewhere():
     assert "spark.driver.host" not in chosen
 
 
+def test_a_cluster_on_loopback_stays_there():
+    chosen = configuration(StreamsSettings(master="spark://127.0.0.1:7077"), scratch=Path("s"))
+    assert chosen["spark.driver.host"] == chosen["spark.driver.bindAddress"] == "127.0.0.1"
+
+
 def test_properties_of_the_user_win():
     settings = StreamsSettings(properties={"spark.sql.shuffle.partitions": "50"})
     assert configuration(settings, scratch=Path("s"))["spark.sql.shuffle.partitions"] == "50"

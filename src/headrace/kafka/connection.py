@@ -17,7 +17,6 @@ fetches are, and so is everything of an idempotent or transactional producer. `r
 import atexit
 import itertools
 import os
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -133,6 +132,7 @@ class Connection:
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
         self.bootstrap = settings.bootstrap
         self._security = security_from(settings.properties)
         self._client_id = settings.properties.get("client.id", "headrace")
@@ -159,6 +159,7 @@ class Connection:
 
         Raises:
             ClusterUnreachable: Nobody answers.
+            BrokerNotTrusted, AuthenticationFailed: At once, since no other try will go better.
             UnknownTopic: Of a leader, there is no such topic.
             ClusterUnready: It was "not now" for longer than `patience`.
         """
@@ -263,8 +264,6 @@ class Connection:
                 if code not in _PASSING and not self._is_new(recipient, code):
                     return answer
                 failure = unready(f"{asked.api.replace('_', ' ')} at {wire.address}", code)
-            except ssl.SSLCertVerificationError as error:
-                raise ClusterSilent(self.bootstrap, str(error)) from None
             except OSError as error:
                 failure = self._silence(error)
             except _NotNow as error:

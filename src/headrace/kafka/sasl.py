@@ -18,6 +18,9 @@ Conversation = Generator[bytes, bytes, None]
 
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
+_FEWEST_ITERATIONS: Final = 4096
+"""What RFC 7677 asks for; with fewer, whoever pretends to be the broker could guess passwords."""
+
 
 def conversation(credentials: Credentials, nonce: str | None = None) -> Conversation:
     """What to say to a broker; ValueError if its answers show that it does not know us.
@@ -39,8 +42,12 @@ def _scram(credentials: Credentials, nonce: str) -> Conversation:
     first = f"n={username},r={nonce}"
     challenge = (yield f"n,,{first}".encode()).decode()
     given = _attributes(challenge)
+    if "e" in given or not {"r", "s", "i"} <= given.keys():
+        raise ValueError(given.get("e", "its challenge makes no sense"))
     if not given["r"].startswith(nonce):
         raise ValueError("the broker's nonce does not continue ours")
+    if int(given["i"]) < _FEWEST_ITERATIONS:
+        raise ValueError(f"{given['i']} iterations would give the password away")
     salted = hashlib.pbkdf2_hmac(
         name, credentials.password.encode(), base64.b64decode(given["s"]), int(given["i"])
     )

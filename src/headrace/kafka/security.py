@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.kafka.errors import InvalidClientProperties
+from headrace.kafka.tls import tls_context
 
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -24,7 +25,9 @@ _UNDERSTOOD: Final = frozenset(
         "ssl.ca.location",
         "ssl.ca.pem",
         "ssl.certificate.location",
+        "ssl.certificate.pem",
         "ssl.key.location",
+        "ssl.key.pem",
         "ssl.key.password",
         "ssl.endpoint.identification.algorithm",
         "enable.ssl.certificate.verification",
@@ -71,7 +74,7 @@ def security_from(properties: Mapping[str, str]) -> Security:
             f"security.protocol = {protocol} is none of plaintext, ssl, sasl_plaintext, sasl_ssl."
         )
     return Security(
-        tls=_tls(properties) if protocol.endswith("ssl") else None,
+        tls=tls_context(properties) if protocol.endswith("ssl") else None,
         credentials=_credentials(properties) if protocol.startswith("sasl") else None,
     )
 
@@ -88,24 +91,3 @@ def _credentials(properties: Mapping[str, str]) -> Credentials:
             f"sasl.mechanism = {mechanism} needs {' and '.join(missing)}."
         )
     return Credentials(mechanism, properties["sasl.username"], properties["sasl.password"])
-
-
-def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(
-            cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem")
-        )
-        if certificate := properties.get("ssl.certificate.location"):
-            context.load_cert_chain(
-                certificate,
-                properties.get("ssl.key.location"),
-                properties.get("ssl.key.password", ""),
-            )
-    except OSError as error:
-        raise InvalidClientProperties(f"The ssl.* properties do not work: {error}.") from None
-    if properties.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
-        context.check_hostname = False
-    if properties.get("enable.ssl.certificate.verification", "true").lower() == "false":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

@@ -2,6 +2,7 @@
 
 import itertools
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -11,6 +12,7 @@ from headrace.kafka.errors import ClusterError
 from headrace.kafka.messages import Request, request
 from headrace.kafka.sasl import conversation
 from headrace.kafka.security import Credentials, Security
+from headrace.kafka.tls import BrokerNotTrusted, is_lasting
 
 CONNECT_SECONDS: Final = 5.0
 """How long an address may take to accept a connection."""
@@ -44,8 +46,8 @@ class UnsupportedRequest(ClusterError):
 class Wire:
     """A connection that is made when it is first used; threads take turns.
 
-    What fails on the way is an OSError, after which the connection is closed and the next request
-    makes a new one.
+    What fails on the way is an OSError, or BrokerNotTrusted or AuthenticationFailed if the next
+    attempt would fail as well. The connection is closed then, and the next request makes a new one.
     """
 
     def __init__(
@@ -97,8 +99,10 @@ class Wire:
             }
             if self._security.credentials is not None:
                 self._authenticate(self._security.credentials)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, ssl.SSLError) and is_lasting(error):
+                raise BrokerNotTrusted(self.address, error) from None
             raise
 
     def _authenticate(self, credentials: Credentials) -> None:

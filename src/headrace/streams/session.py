@@ -49,6 +49,9 @@ every batch writes, and writes a checksum file beside each: on two busy cores 22
 batch instead of 12 and 14.
 """
 
+_SECRETS = "(?i)url|password|secret|token|pem"
+"""What options of a source are not shown: Spark's own, and those that open a Kafka cluster."""
+
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -113,6 +116,7 @@ def configuration(settings: StreamsSettings, *, scratch: Path) -> dict[str, str]
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.sql.redaction.options.regex": _SECRETS,
         **_addresses(settings),
         **({} if "://" in settings.checkpoints else _LOCAL_CHECKPOINTS),
     }
@@ -124,10 +128,16 @@ def _addresses(settings: StreamsSettings) -> dict[str, str]:
     if settings.ui is not None:
         host, port = split_address(settings.ui)
         addresses |= {"spark.ui.enabled": "true", "spark.ui.port": str(port), "spark.ui.host": host}
-    if settings.master.startswith("local"):
-        # Nobody else has business with a Spark inside this process.
+    if _is_here(settings.master):
+        # Nobody on other machines has business with a Spark that is on this one.
         addresses |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     return addresses
+
+
+def _is_here(master: str) -> bool:
+    """Whether all of Spark is on this machine: inside this process, or a cluster on loopback."""
+    host = master.removeprefix("spark://").partition(":")[0]
+    return master.startswith("local") or host.startswith("127.") or host == "localhost"
 
 
 def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
@@ -139,13 +149,14 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     home = Path(scratch.name)
     java.write_launcher(home)
     (home / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+    properties = configuration(settings, scratch=home)
     builder = SparkSession.builder.master(settings.master).appName(name)
-    for key, value in configuration(settings, scratch=home).items():
+    for key, value in properties.items():
         builder = builder.config(key, value)
     java_home = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(home)
-    # Workers are started by the gateway's environment before the configuration is known to them.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # PySpark asks the environment, and not its configuration, what runs the tasks.
+    os.environ["PYSPARK_PYTHON"] = properties["spark.pyspark.python"]
     try:
         session = builder.getOrCreate()
     except Exception as error:

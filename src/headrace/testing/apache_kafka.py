@@ -4,7 +4,7 @@
         producer = Producer({"bootstrap.servers": kafka.bootstrap})
 
 One KRaft node on loopback, free ports, a data directory that goes when it stops, 1 GiB of heap
-and otherwise Kafka's defaults.
+and otherwise Kafka's defaults. Listeners with TLS and passwords come beside the plain one.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -25,7 +25,7 @@ from headrace.testing.probe import free_ports, serves_metadata
 
 __all__ = ["ApacheKafka", "ApacheKafkaFailed", "java_tool"]
 
-_START_TIMEOUT_SECONDS = 60.0
+_START_TIMEOUT_SECONDS = 180.0
 _STOP_TIMEOUT_SECONDS = 30.0
 
 # What Kafka's own start script passes, so that a comparison is with Kafka as people run it.
@@ -48,8 +48,16 @@ class ApacheKafkaFailed(HeadraceError):
 class ApacheKafka:
     """One Apache Kafka node that lives as long as the `with` block.
 
-    `properties` are added to `server.properties` and win over what is set here. A fresh group
-    waits `initial_rebalance_delay_ms` for more members; None keeps Kafka's three seconds.
+    Args:
+        heap: Its memory, as Java wants it.
+        initial_rebalance_delay_ms: How long a fresh group waits for more members; None keeps
+            Kafka's three seconds.
+        properties: Added to `server.properties`; they win over what is set here.
+        listeners: More listeners than the plain one: a name, and the protocol that it speaks, such
+            as SASL_SSL. What they need (`listener.name.<name>.*`) goes into `properties`, and
+            `address` says where they are.
+        scram_users: Users with passwords, as Kafka's own tool takes them:
+            `SCRAM-SHA-256=[name=ada,password=secret]`.
     """
 
     def __init__(
@@ -58,8 +66,13 @@ class ApacheKafka:
         heap: str = "1g",
         initial_rebalance_delay_ms: int | None = None,
         properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        scram_users: Sequence[str] = (),
     ) -> None:
         self._heap = heap
+        self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
+        self._scram_users = scram_users
+        self._ports: dict[str, int] = {}
         self._overrides = dict(properties or {})
         if initial_rebalance_delay_ms is not None:
             self._overrides.setdefault(
@@ -87,27 +100,32 @@ class ApacheKafka:
             raise ApacheKafkaFailed("Apache Kafka is not running: enter the `with` block first")
         return self._process.pid
 
+    def address(self, listener: str) -> str:
+        """`host:port` of one of the listeners."""
+        return f"127.0.0.1:{self._ports[listener]}"
+
     def __enter__(self) -> Self:
         """Format a data directory, start the server and wait until it serves metadata."""
         with contextlib.ExitStack() as resources:
             directory = Path(
                 resources.enter_context(tempfile.TemporaryDirectory(prefix="apache-kafka-"))
             )
-            port, controller_port = free_ports(2)
+            controller_port, *ports = free_ports(1 + len(self._protocols))
+            self._ports = dict(zip(self._protocols, ports, strict=True))
             settings = directory / "server.properties"
             settings.write_text(
                 "".join(
                     f"{name}={value}\n"
-                    for name, value in self._properties(directory, port, controller_port).items()
+                    for name, value in self._properties(directory, controller_port).items()
                 ),
                 encoding="utf-8",
             )
-            _format(settings)
+            _format(settings, self._scram_users)
             self._log_path = directory / "server.log"
             self._output = resources.enter_context(self._log_path.open("wb"))
             self._settings = settings
             resources.callback(self._stop)
-            self.bootstrap = f"127.0.0.1:{port}"
+            self.bootstrap = self.address("PLAINTEXT")
             self.start()
             self._resources = resources.pop_all()
         return self
@@ -143,12 +161,15 @@ class ApacheKafka:
         text = self._log_path.read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
-    def _properties(self, directory: Path, port: int, controller_port: int) -> dict[str, str]:
+    def _properties(self, directory: Path, controller_port: int) -> dict[str, str]:
+        listeners = ",".join(f"{name}://{self.address(name)}" for name in self._ports)
+        protocols = {**self._protocols, "CONTROLLER": "PLAINTEXT"}
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": ",".join(map(":".join, protocols.items())),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
             "log.dirs": str(directory / "data"),
@@ -197,10 +218,12 @@ class ApacheKafka:
             process.wait()
 
 
-def _format(settings: Path) -> None:
+def _format(settings: Path, scram_users: Sequence[str]) -> None:
     cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
     # An id that begins with a dash would be read as an option.
     arguments = ["format", f"--cluster-id={cluster_id}", "--config", str(settings)]
+    for user in scram_users:
+        arguments += ["--add-scram", user]
     result = java_tool("kafka.tools.StorageTool", arguments)
     if result.returncode != 0:
         raise ApacheKafkaFailed(

@@ -17,7 +17,6 @@ from headrace.streams.running import (
     QueryState,
     run_all,
 )
-from headrace.testing.plugin import BrokerUnderTest
 from tests.clusters import Cluster
 from tests.streams.topics import Topics
 
@@ -30,8 +29,8 @@ ORDER = "customer string, price double"
 
 
 @pytest.fixture
-def topics(headrace_broker: BrokerUnderTest) -> Topics:
-    return Topics(headrace_broker.bootstrap)
+def topics(cluster: Cluster) -> Topics:
+    return Topics(cluster.bootstrap)
 
 
 @pytest.fixture
@@ -115,7 +114,8 @@ def test_a_poison_batch_is_given_up_and_the_other_query_goes_on(
     assert f"{name}.{name}-bad is given up after 2 tries: ZeroDivisionError" in message
     assert f"in inverse, {__file__} line" in message
     assert f"batch 0 reads {name}-in-0 offsets 0 to 1" in message
-    assert len(said) == 2
+    # On a busy machine Spark's own processes may be too slow once or twice, which is no try.
+    assert len([line for line in said if "ZeroDivisionError" in line]) == 2
     assert len(topics.read(f"{name}-good")) == 2
     assert topics.read(f"{name}-bad") == []
 

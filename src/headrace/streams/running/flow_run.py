@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from headrace.kafka.reachability import reason_nobody_answers
 from headrace.streams.running.backoff import Backoff
-from headrace.streams.running.errors import QueryGivenUp
+from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
 from headrace.streams.running.holding import held
 from headrace.streams.running.preparing import checkpoints_of, prepare
 from headrace.streams.running.progress import QueryProgress
@@ -64,6 +64,7 @@ class FlowRun:
         )
         self._resources = ExitStack()
         self._queries: list[QueryRun] = []
+        self._overtaken = ""
 
     @property
     def flow(self) -> "Flow":
@@ -76,7 +77,10 @@ class FlowRun:
         checkpoints = checkpoints_of(stage)
         stage.require_topics()
         with ExitStack() as resources:
-            resources.enter_context(held(stage.place, stage.version.title))
+            kafka = self._flow.settings.kafka
+            resources.enter_context(
+                held(stage.place, stage.version.title, kafka, self._end_overtaken)
+            )
             prepared = [prepare(stage, *each) for each in checkpoints.items()]
             stage.note()
             self._queries = [self._run_of(each) for each in prepared]
@@ -112,14 +116,24 @@ class FlowRun:
         return all(query.wait(share) for query in self._queries)
 
     def wait(self) -> RunReport:
-        """Wait until every query has ended; QueryGivenUp says which did not end well, and why."""
+        """Wait until every query has ended; QueryGivenUp says which did not end well, and why.
+
+        FlowAlreadyRunning means that another run has taken over.
+        """
         for query in self._queries:
             query.wait()
         self._resources.close()
+        if self._overtaken:
+            raise FlowAlreadyRunning(self._overtaken)
         failed = [query.cause.message for query in self._queries if query.cause is not None]
         if failed:
             raise QueryGivenUp("\n".join(failed))
         return RunReport(self._flow.name, self.progress)
+
+    def _end_overtaken(self, message: str) -> None:
+        self._overtaken = message
+        self._tell(message)
+        self.ask_to_stop()
 
     def __enter__(self) -> Self:
         return self

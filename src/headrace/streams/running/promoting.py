@@ -88,7 +88,7 @@ def drop(root: Place, version: Version, cluster: Cluster, *, topics: bool = Fals
     doomed = droppable_topics(registry, version) if topics else []
     place = root.child(version.title)
     outputs = registry.flows[version.flow].versions[version.name]
-    with held(place, version.title):
+    with held(place, version.title, cluster.settings):
         # First what a later run would go on from; until the last step it can be begun again.
         place.remove()
         for group in _groups_of(cluster, outputs, version):
@@ -160,7 +160,7 @@ def _require_caught_up(
         lags = {name: lag_of(place, name, each, ends, connection) for name, each in outputs.items()}
         return {name: lag for name, lag in lags.items() if lag}
 
-    lags = _settled(behind, lambda: is_running(place, version.title), patience)
+    lags = _settled(behind, lambda: is_running(place, version.title, connection.settings), patience)
     if lags:
         output, lag = max(lags.items(), key=lambda each: each[1])
         flag = "" if version.name == FIRST else f" --rebuild as {version.name}"

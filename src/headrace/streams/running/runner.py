@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from headrace.streams.errors import StreamsError
 from headrace.streams.launch import Launch
 from headrace.streams.running.display import display_for
-from headrace.streams.running.errors import QueryGivenUp
+from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
 from headrace.streams.running.flow_run import FlowRun, RunReport
 from headrace.streams.running.metrics import served
 from headrace.streams.running.progress import QueryProgress
@@ -28,8 +29,8 @@ def run(flow: "Flow", launch: Launch) -> RunReport:
 def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
     """Run several flows side by side until all have ended or are told to.
 
-    One that is refused keeps all from starting. QueryGivenUp comes at the end, when everything
-    else has ended too.
+    One that is refused keeps all from starting. QueryGivenUp, and FlowAlreadyRunning of one that
+    was taken over, come at the end, when everything else has ended too.
     """
     stopping = threading.Event()
     with ExitStack() as resources:
@@ -64,12 +65,15 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
 
 
 def _reports(runs: Sequence[FlowRun]) -> list[RunReport]:
-    reports, failed = [], []
+    reports: list[RunReport] = []
+    failed: list[StreamsError] = []
     for each in runs:
         try:
             reports.append(each.wait())
-        except QueryGivenUp as error:
-            failed.append(str(error))
+        except (FlowAlreadyRunning, QueryGivenUp) as error:
+            failed.append(error)
+    if len(failed) == 1:
+        raise failed[0]
     if failed:
-        raise QueryGivenUp("\n".join(failed))
+        raise QueryGivenUp("\n".join(map(str, failed)))
     return reports

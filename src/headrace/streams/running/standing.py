@@ -51,7 +51,7 @@ def standings(registry: Registry, root: Place, connection: Connection) -> Iterat
             yield VersionStanding(
                 version,
                 current=name == stored.current,
-                running=is_running(place, version.title),
+                running=is_running(place, version.title, connection.settings),
                 outputs=tuple(
                     OutputStanding(
                         output, each.writes, lag_of(place, output, each, ends, connection)
