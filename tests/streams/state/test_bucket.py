@@ -85,7 +85,8 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.timeout(900)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(steps, max_size=25),
     st.sampled_from([64, 1 << 20]),
