@@ -2,6 +2,8 @@
 
 import random
 from collections import Counter
+from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import polars as pl
@@ -32,9 +34,9 @@ def _tasks(*keys: list[int]) -> list[pa.RecordBatch]:
     return [pa.record_batch({"k": pa.array(each, pa.int64())}) for each in keys]
 
 
-def _packed(watermark=None, buckets=4, tasks=((1, 2, 3, 1), (3, 4))) -> list[dict]:
+def _packed(watermark=None, buckets=4, tasks=((1, 2, 3, 1), (3, 4))) -> list[dict[str, Any]]:
     packing = Packing("events", ("k",), buckets, Counting(), watermark)
-    rows: list[dict] = []
+    rows: list[dict[str, Any]] = []
     for task, batch in enumerate(_tasks(*map(list, tasks))):
         for packed in packing.pack(task, [batch]):
             rows += packed.to_pylist()
@@ -83,7 +85,7 @@ def _applied(shuffled: random.Random | None) -> tuple[list[tuple[str, bytes]], b
     processor._storage = storage
     processor._numbers = {bucket_keys(1)[0]: 0}
     processor._empty = {"events": pl.DataFrame()}
-    processor._place = (str(id(storage)), "counting")
+    processor._place = (str(uuid4()), "counting")
     said = processor.handleInputRows((bucket_keys(1)[0],), iter(rows), None)
     return [(row.output, row.rows) for row in said], storage.record
 
