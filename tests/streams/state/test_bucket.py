@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from unittest import mock
 
@@ -16,7 +16,7 @@ from headrace.streams.state import Description, merging
 from headrace.streams.state.blobs import to_polars
 from headrace.streams.state.bucket import Applied, Bucket, Job
 from headrace.streams.state.budget import Limits
-from headrace.streams.state.cache import Copies, Found
+from headrace.streams.state.cache import Copies, Copy, Found
 from headrace.streams.state.errors import InvalidOperator, StateMismatch, StateTooLarge
 from headrace.streams.state.storage import MemoryStorage
 from tests.streams.state.operators import ROWS, SCRIPT, Scripted, scripted
@@ -49,7 +49,7 @@ class Model:
 
     def apply(
         self, script: list[Command], watermark: int | None
-    ) -> dict[str, list[tuple[object, ...]]]:
+    ) -> Mapping[str, Sequence[tuple[object, ...]]]:
         touched = {name for _, name, *_ in script}
         looked_up = [(*key, *each) for key, each in self.rows.items() if key[0] in touched]
         for action, name, part, _at, _value in script:
@@ -85,7 +85,8 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.timeout(900)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(steps, max_size=25),
     st.sampled_from([64, 1 << 20]),
@@ -155,6 +156,15 @@ def test_a_copy_is_used_caught_up_or_thrown_away():
     lost = copy.deepcopy(storage)
     assert _apply(storage, first, [_write("d")], 1).found is Found.BEHIND
     assert _apply(lost, first, [_write("e")], 1).found is Found.INVALID
+
+
+def test_copies_that_nobody_uses_any_more_are_dropped():
+    copies = Copies(1 << 20, 0)
+    copies.put("of an ended query", Copy())
+    for _ in range(100):
+        copies.put("in use", copies.take("in use") or Copy())
+    assert copies.take("of an ended query") is None
+    assert copies.take("in use") is not None
 
 
 def test_a_current_copy_reads_no_chunk():

@@ -101,7 +101,7 @@ class Bucket:
             outputs,
             found,
             after.version,
-            sum(run.holding for each in kept_runs.values() for run in each.values()),
+            sum(map(_holding, kept_runs.values())),
             after.size,
             expired,
             self._rewritten,
@@ -196,6 +196,7 @@ class Bucket:
             changes,
             shape=shape_of(self._description),
             runs={name: tuple(each) for name, each in after.items()},
+            rows={name: _holding(each) for name, each in after.items()},
             next_chunk=writer.next_chunk,
             clock=clock,
             watermark=watermark,
@@ -278,6 +279,10 @@ def _expire(tables: Mapping[str, StateTable], watermark: int | None) -> int:
         for table in tables.values()
         if table.kept.keep_for is not None
     )
+
+
+def _holding(runs: Mapping[StoredRun, Run]) -> int:
+    return sum(run.holding for run in runs.values())
 
 
 def _size(runs: Mapping[str, Mapping[StoredRun, Run]]) -> int:

@@ -9,10 +9,15 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from headrace.streams.state.record import Record, StoredRun
 from headrace.streams.state.runs import Run
 from headrace.streams.state.spilling import Room
+
+_ROUNDS: Final = 20
+"""A copy that was not used while all others were that many times is of a bucket that another worker
+has now, or of a query that has ended."""
 
 
 class Found(StrEnum):
@@ -47,16 +52,23 @@ class Copies:
         """Take what may be kept in memory, and how much besides in mapped files; in bytes."""
         self.room = Room(memory)
         self._files = files
-        self._copies: OrderedDict[Hashable, Copy] = OrderedDict()
+        self._copies: OrderedDict[Hashable, tuple[int, Copy]] = OrderedDict()
+        self._uses = 0
 
     def take(self, key: Hashable) -> Copy | None:
         """Remove a copy, to work with it: if that fails, there is none to be wrong."""
-        return self._copies.pop(key, None)
+        _, copy = self._copies.pop(key, (0, None))
+        return copy
 
     def put(self, key: Hashable, copy: Copy) -> None:
-        """Keep a copy for the next batch."""
-        self._copies[key] = copy
-        while self.room.spilled > self._files and len(self._copies) > 1:
+        """Keep a copy for the next batch; drop those of which a worker seems to be rid."""
+        self._uses += 1
+        self._copies[key] = (self._uses, copy)
+        while len(self._copies) > 1:
+            oldest, _ = next(iter(self._copies.values()))
+            unused = self._uses - oldest > _ROUNDS * len(self._copies)
+            if not unused and self.room.spilled <= self._files:
+                break
             self._copies.popitem(last=False)
 
 

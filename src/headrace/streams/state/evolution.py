@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.streams.state.blobs import schema_to_text
 from headrace.streams.state.errors import StateMismatch
 from headrace.streams.state.operator import Description, Kept
 from headrace.streams.state.record import Shape
@@ -52,7 +53,8 @@ def conformed(table: Any, schema: Any) -> Any:
 
 def _described(kept: Kept) -> dict[str, Any]:
     columns = {each.name: str(each.type) for each in kept.schema}
-    return {"columns": columns, "key": list(kept.key), "row": list(kept.row)}
+    schema = schema_to_text(kept.schema)
+    return {"columns": columns, "key": list(kept.key), "row": list(kept.row), "schema": schema}
 
 
 def _differences(stored: Shape, description: Description) -> "Iterator[str]":

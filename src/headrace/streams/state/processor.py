@@ -10,7 +10,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from headrace.streams.state.blobs import from_blob, schema_from_text, to_blob, to_polars
 from headrace.streams.state.bucket import Applied, Bucket, Job
 from headrace.streams.state.cache import copies
+from headrace.streams.state.errors import StateError
 from headrace.streams.state.packing import bucket_keys
+from headrace.streams.state.storage import Storage
 from headrace.streams.state.watermarks import merged
 
 if TYPE_CHECKING:
@@ -63,7 +65,13 @@ class SparkStorage:
 
     def read_chunk(self, number: int) -> bytes:
         """A chunk that the record names."""
-        return bytes(self._chunks.getValue((number,))[0])
+        stored = self._chunks.getValue((number,))
+        if stored is None:
+            raise StateError(
+                f"Chunk {number} of a bucket is missing from Spark's store: the checkpoint is "
+                "damaged. Restore it from a copy, or begin anew with another checkpoint."
+            )
+        return bytes(stored[0])
 
     def write_chunk(self, number: int, blob: bytes) -> None:
         """Add a chunk."""
@@ -85,7 +93,7 @@ class BucketProcessor(StatefulProcessor):
 
     def init(self, handle: "StatefulProcessorHandle") -> None:
         """Called once per task."""
-        self._storage = SparkStorage(handle)
+        self._storage: Storage = SparkStorage(handle)
         self._numbers = {key: number for number, key in enumerate(bucket_keys(self._buckets))}
         self._empty = {
             name: to_polars(schema_from_text(each).empty_table())
@@ -94,7 +102,7 @@ class BucketProcessor(StatefulProcessor):
         self._place = _place(self._job)
 
     def handleInputRows(  # noqa: N802
-        self, key: Any, rows: Iterator[Row], timer_values: "TimerValues"
+        self, key: Any, rows: Iterator[Row], timer_values: "TimerValues | None"
     ) -> Iterator[Row]:
         """Called once per bucket that anything was packed for."""
         # Spark delivers in any order, and the order must not be of consequence.

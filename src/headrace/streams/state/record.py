@@ -45,7 +45,7 @@ class Shape:
     operator: str
     version: int
     tables: Mapping[str, Mapping[str, Any]]
-    """Of every table its `key`, its `row` and its `columns` with their types."""
+    """Of every table its `key`, its `row`, its `columns` with their types, and its `schema`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,9 @@ class Record:
     shape: Shape
     version: int = 0
     runs: Mapping[str, tuple[StoredRun, ...]] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """How many rows of each table hold."""
+
     next_chunk: int = 0
     states: tuple[str, ...] = ("",)
     """Digests of the last versions, this one's last: each of all changes up to it."""
@@ -95,6 +98,7 @@ class Record:
                 ]
                 for name, runs in self.runs.items()
             },
+            "rows": self.rows,
             "next_chunk": self.next_chunk,
             "states": self.states,
             "clock": self.clock,
@@ -119,6 +123,7 @@ class Record:
                 name: tuple(StoredRun(tuple(each[0]), *each[1:]) for each in runs)
                 for name, runs in read["runs"].items()
             },
+            read["rows"],
             read["next_chunk"],
             tuple(read["states"]),
             read["clock"],

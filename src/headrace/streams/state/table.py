@@ -134,9 +134,9 @@ class StateTable:
         parts = [each for each in parts if len(each[0])]
         if not parts:
             return self._empty
-        rows = to_polars(pa.concat_tables([each for _, each in parts]))
         identities = Identities.joined([each for each, _ in parts])
-        return rows[identities.order()]
+        rows = pa.concat_tables([each for _, each in parts]).combine_chunks()
+        return to_polars(rows.take(pa.array(identities.order())))
 
 
 def _part(run: Run, positions: "Int64s") -> "_Part":
