@@ -27,7 +27,14 @@ class Progress:
         self.processedRowsPerSecond = 100.0
         self.durationMs = {"triggerExecution": 50, **({} if idle else {"addBatch": 40})}
         self.sources = [Source(end - rows, end)]
+        self.sink = Sink()
         self.observedMetrics: dict[str, dict[str, int | None]] = {}
+
+
+class Sink:
+    """A sink of ours, of which Spark knows nothing."""
+
+    numOutputRows = -1  # noqa: N815 - Spark's name
 
 
 class Source:
