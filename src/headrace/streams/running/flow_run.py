@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from headrace.streams.realtime.cores import require_cores
 from headrace.streams.running.backoff import Backoff
 from headrace.streams.running.errors import QueryGivenUp
 from headrace.streams.running.holding import held
@@ -72,6 +73,8 @@ class FlowRun:
         stage.require_topics()
         with ExitStack() as resources:
             resources.enter_context(held(stage.place, stage.version.title))
+            if not self._policy.once:
+                require_cores(stage)
             prepared = [prepare(stage, *each) for each in checkpoints.items()]
             stage.note()
             self._queries = [self._run_of(each) for each in prepared]
