@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from headrace.kafka.reachability import reason_nobody_answers
+from headrace.streams.realtime.cores import require_cores
 from headrace.streams.running.backoff import Backoff
 from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
 from headrace.streams.running.holding import held
@@ -81,6 +82,8 @@ class FlowRun:
             resources.enter_context(
                 held(stage.place, stage.version.title, kafka, self._end_overtaken)
             )
+            if not self._policy.once:
+                require_cores(stage)
             prepared = [prepare(stage, *each) for each in checkpoints.items()]
             stage.note()
             self._queries = [self._run_of(each) for each in prepared]
