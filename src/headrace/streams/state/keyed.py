@@ -1,0 +1,180 @@
+"""An operator on Spark: inputs packed, one stateful step by bucket, outputs told apart.
+
+    counted = keyed({"events": Input(clicks, key=("user",))}, Counting(), flow="shop")
+    query = counted.tagged.writeStream.foreachBatch(counted.into(sinks, "shop.counts")) ...
+
+All outputs of an operator are one DataFrame of tagged blobs and so one query: what a batch says is
+computed once, goes to every sink, and the batch is done when all of them have it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.streams.names import did_you_mean
+from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of
+from headrace.streams.sinks.contract import Batch, Sink
+from headrace.streams.state.blobs import schema_to_text, to_polars
+from headrace.streams.state.bucket import Job
+from headrace.streams.state.budget import Limits
+from headrace.streams.state.errors import InvalidOperator
+from headrace.streams.state.operator import Description, Operator
+from headrace.streams.state.packing import PACKED, TAGGED, Packing, unpacking
+from headrace.streams.state.watermarks import Watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BUCKETS_PER_PARTITION = 4
+"""By default: enough to share out unevenly filled buckets, few enough to be touched at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Events of one kind, and the columns whose values decide which bucket they belong to."""
+
+    rows: "DataFrame"
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """The outputs of an operator, all in one DataFrame."""
+
+    tagged: "DataFrame"
+    """Blobs with the name of their output; run this as one query in the mode `update`."""
+
+    description: Description
+    buckets: int
+    """To be the same as long as the checkpoint is."""
+
+    def output(self, name: str, tagged: "DataFrame | None" = None) -> "DataFrame":
+        """The rows of an output, by default as a stream of their own.
+
+        Two outputs taken that way are two queries with two states. To have them in one, run
+        `tagged` and take the outputs of each of its batches, with `outputs` or `into`.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from headrace.streams.state.processor import STATISTICS, STATISTICS_SCHEMA
+
+        schemas = {**self.description.outputs, STATISTICS: STATISTICS_SCHEMA}
+        if name not in schemas:
+            known = did_you_mean(name, self.description.outputs)
+            raise InvalidOperator(f"{self.description.name} has no output {name}; {known}")
+        blobs = self.tagged if tagged is None else tagged
+        schema = schemas[name]
+        return blobs.mapInArrow(unpacking(name, schema), from_arrow_schema(schema))
+
+    @contextmanager
+    def outputs(self, batch: "DataFrame") -> "Iterator[Mapping[str, DataFrame]]":
+        """Every output's rows of one batch of `tagged`, which is computed once."""
+        kept = batch.persist()
+        try:
+            yield {name: self.output(name, kept) for name in self.description.outputs}
+        finally:
+            kept.unpersist()
+
+    def into(
+        self,
+        sinks: Mapping[str, Sink],
+        name: str,
+        tell: Callable[[str, Applied], None] = lambda output, applied: None,
+    ) -> "Callable[[DataFrame, int], None]":
+        """What `foreachBatch` wants, to write each output to its sink; those without are dropped.
+
+        `tell` hears of every output of every batch. If a sink fails, the batch comes again, and
+        the sinks that have it already write nothing.
+        """
+
+        def apply_batch(tagged: "DataFrame", number: int) -> None:
+            query, partitions = identity(name, tagged), partitions_of(tagged)
+            with self.outputs(tagged) as outputs:
+                for output, sink in sorted(sinks.items()):
+                    batch = Batch(f"{query}.{output}", number, partitions)
+                    tell(output, apply(sink, batch, outputs[output]))
+
+        return apply_batch
+
+
+def keyed(
+    inputs: Mapping[str, Input],
+    operator: Operator,
+    *,
+    flow: str,
+    watermark: Watermark | None = None,
+    buckets: int | None = None,
+    limits: Limits | None = None,
+) -> Keyed:
+    """Run an operator over streams, with state by key in `buckets` buckets.
+
+    `buckets` must stay the same while a checkpoint does; by default it is four times Spark's
+    shuffle partitions, and best a multiple of them. Spark's session has to use its RocksDB store.
+
+    Raises InvalidOperator if the description makes no sense, a key column is missing, or the inputs
+    are keyed by values of different types, which would never meet.
+    """
+    description = operator.description
+    description.check()
+    spark = next(iter(inputs.values())).rows.sparkSession
+    buckets = buckets or default_buckets(spark)
+    _check_keys(description.name, inputs)
+    packed: DataFrame | None = None
+    schemas: dict[str, str] = {}
+    for name, each in sorted(inputs.items()):
+        packing = Packing(name, each.key, buckets, operator, watermark)
+        schemas[name] = _prepared(name, each, operator)
+        blobs = each.rows.mapInArrow(packing.function(), PACKED)
+        packed = blobs if packed is None else packed.unionByName(blobs)
+    assert packed is not None
+    from headrace.streams.state.processor import BucketProcessor
+
+    job = Job(flow, operator, watermark, limits or Limits())
+    tagged = packed.groupBy("bucket").transformWithState(
+        BucketProcessor(job, schemas, buckets), TAGGED, "update", "None"
+    )
+    return Keyed(tagged, description, buckets)
+
+
+def default_buckets(spark: "SparkSession") -> int:
+    """How many buckets an operator has if nobody says."""
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    return _BUCKETS_PER_PARTITION * int(partitions or 1)
+
+
+def _check_keys(operator: str, inputs: Mapping[str, Input]) -> None:
+    kinds: dict[str, list[str]] = {}
+    for name, each in inputs.items():
+        for column in each.key:
+            if column not in each.rows.columns:
+                hint = did_you_mean(column, each.rows.columns)
+                raise InvalidOperator(
+                    f"Operator {operator}: input {name} has no column {column}; {hint}"
+                )
+        kinds[name] = [each.rows.schema[column].dataType.simpleString() for column in each.key]
+    if len({tuple(each) for each in kinds.values()}) > 1:
+        said = ", ".join(f"{name} by {' and '.join(each)}" for name, each in kinds.items())
+        raise InvalidOperator(
+            f"Operator {operator}: the inputs are keyed by different types ({said}), so equal keys "
+            "would not meet. Cast them to the same type."
+        )
+
+
+def _prepared(name: str, given: Input, operator: Operator) -> str:
+    """The schema of an input's events as the operator's `update` sees them, as text."""
+    import polars as pl
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    empty: Any = to_arrow_schema(given.rows.schema, timezone="UTC").empty_table()
+    prepared = operator.prepare(name, to_polars(empty))
+    for column in given.key:
+        if column not in prepared.columns:
+            raise InvalidOperator(
+                f"Operator {operator.description.name}: prepare() dropped {column}, by which "
+                f"input {name} is keyed; keep it."
+            )
+    schema: pa.Schema = prepared.to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    return schema_to_text(schema)
