@@ -26,6 +26,10 @@ Columns: TypeAlias = tuple[str, ...] | None
 DELETED = "_deleted"
 """The column that tells, in the changes of a table, that the row of this key is gone."""
 
+CONTROL = "_control"
+"""The column of what a source tells of time: null in rows, and the only value of a row that tells
+it and is none."""
+
 _COLUMN = re.compile(r"[^\W\d]\w*")
 _RENAMED = re.compile(r".*\sas\s+`?(\w+)`?\s*", re.IGNORECASE | re.DOTALL)
 
