@@ -283,7 +283,7 @@ class FlowHarness:
 
     def _step(self, dies_after: KillPoint | None) -> None:
         self._require_alive()
-        step = self._script.take()
+        step = self._script.take(self._open_clock().now_ms())
         for query in self._queries.values():
             query.dies_after(dies_after)
             query.feed(step)
