@@ -52,6 +52,16 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep what needs a Java server together, so that parallel runs start each of them once."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.get_closest_marker("apache_kafka"):
+            item.add_marker(pytest.mark.xdist_group(APACHE_KAFKA))
+
+
 @pytest.fixture(
     scope="session",
     params=[HEADRACE, pytest.param(APACHE_KAFKA, marks=pytest.mark.apache_kafka)],

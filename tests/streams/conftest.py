@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Whichever test comes first also waits for the session, a minute on a machine that is busy.
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        waits = "spark" in getattr(item, "fixturenames", ())
+        if waits and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
 
 

@@ -4,12 +4,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.streams.conftest import pytest_collection_modifyitems, spark
+from tests.streams.conftest import (
+    _standalone,
+    pytest_collection_modifyitems,
+    spark,
+    spark_master,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["pytest_collection_modifyitems", "spark"]
+__all__ = ["_standalone", "pytest_collection_modifyitems", "spark", "spark_master"]
 
 
 @pytest.fixture(scope="session")

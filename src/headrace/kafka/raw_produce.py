@@ -113,7 +113,7 @@ class BatchSender:
         """
         self.flush()
         if any(batch.partition not in self._leaders for batch in batches):
-            self._find_leaders(batches)
+            self._find_leaders(batches, fresh=False)
         self._underway = [
             self._threads.submit(self._deliver, list(shared))
             for shared in self._by_leader(batches).values()
@@ -140,7 +140,7 @@ class BatchSender:
                 return
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
-            self._find_leaders(left)
+            self._find_leaders(left, fresh=True)
             batches = left
 
     def _attempt(
@@ -184,9 +184,9 @@ class BatchSender:
             return RecordsRefused(batch, (told.error_message or told.error_code.name).rstrip("."))
         return refused(f"write to {batch.partition}", code)
 
-    def _find_leaders(self, batches: Collection[OutgoingBatch]) -> None:
+    def _find_leaders(self, batches: Collection[OutgoingBatch], *, fresh: bool) -> None:
         wanted = {batch.partition for batch in batches}
-        found = self._connection.leaders(wanted)
+        found = self._connection.leaders(wanted, fresh=fresh)
         for partition in wanted:
             self._leaders.pop(partition, None)
         self._leaders |= {each: node for node, led in found.items() for each in led}

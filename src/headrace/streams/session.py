@@ -122,6 +122,9 @@ def configuration(settings: StreamsSettings, *, scratch: Path) -> dict[str, str]
         "spark.log.structuredLogging.enabled": "false",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
+        # Over TCP, a Python task waited 40 ms between its function and its partition, as long as
+        # an acknowledgement may be delayed.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.worker.reuse": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",

@@ -23,7 +23,7 @@ from typing import Self
 from headrace.streams.java import find_java
 from headrace.testing.probe import free_ports
 
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 _STOP_SECONDS = 20.0
 _CORES = 4
 """As many as two applications want; they are only numbers to Spark."""
@@ -89,8 +89,8 @@ class StandaloneSpark:
 
     def kill_worker(self) -> None:
         """End the worker and its executors without giving them a chance to do anything."""
-        worker = self._processes.pop("worker")
         executors = self.executors()
+        worker = self._processes.pop("worker")
         worker.kill()
         worker.wait()
         for executor in executors:

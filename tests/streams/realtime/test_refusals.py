@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.streams import Flow, InvalidFlow
+from headrace.streams.realtime.cores import compare_cores
 
 ORDER = "customer string, price double"
 
@@ -57,3 +58,14 @@ def test_tables_and_timestamps_are_refused_together():
     users = flow.table("users", "id int, at timestamp", key="id")
     with pytest.raises(InvalidFlow, match=r"table users is a table; .*; timestamp= is given"):
         flow.topic("people", users, timestamp="at", trigger="realtime")
+
+
+def test_a_core_is_needed_for_every_partition_and_one_for_batches():
+    flow = Flow("shop")
+    flow.topic("large", flow.stream("orders", ORDER), trigger="realtime")
+    compare_cores(flow.outputs, {}, {"orders": 2}, 2)
+    with pytest.raises(InvalidFlow, match=r"read 3 partitions here .* Spark has 2"):
+        compare_cores(flow.outputs, {"orders": "orders.v2"}, {"orders.v2": 3}, 2)
+    flow.topic("all", flow.stream("orders", ORDER))
+    with pytest.raises(InvalidFlow, match=r"in batches need one more.*local\[3\]"):
+        compare_cores(flow.outputs, {}, {"orders": 2}, 2)

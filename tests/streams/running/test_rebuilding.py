@@ -77,7 +77,7 @@ def shop(
 def test_a_rebuild_begins_anew_beside_the_old_and_takes_its_place(shop: Shop):
     name, second = shop.name, f"{shop.target}.v2"
     shop.order(5, 15, 25)
-    shop.topics.write(shop.source, b"?")
+    shop.topics.write(shop.source, {"price": "much"})
     shop.flow(10).run(once=True)
     report = shop.flow(20).run(once=True, rebuild="v2")
     assert [each.flow for each in report.queries] == [f"{name}@v2"] * 2

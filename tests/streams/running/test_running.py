@@ -143,6 +143,29 @@ def test_an_edit_that_the_state_cannot_follow_is_refused(
     assert topics.read(f"{name}-out")[-1] == ("ada", {"customer": "ada", "count": 3})
 
 
+def test_a_query_keeps_the_shuffle_partitions_that_it_began_with(
+    spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
+):
+    def counted() -> None:
+        flow = Flow(name, settings=topics.settings(tmp_path), spark=spark)
+        rows = flow.stream(f"{name}-in", ORDER).pipe(lambda df: df.groupBy("customer").count())
+        flow.topic(f"{name}-out", rows, key="customer")
+        flow.run(once=True)
+
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    assert before is not None
+    topics.write(f"{name}-in", *({"customer": each, "price": 1} for each in "abcdef"))
+    counted()
+    try:
+        spark.conf.set("spark.sql.shuffle.partitions", str(int(before) + 1))
+        topics.write(f"{name}-in", *({"customer": each, "price": 1} for each in "abcdef"))
+        counted()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    last = dict(topics.read(f"{name}-out"))
+    assert last == {each: {"customer": each, "count": 2} for each in "abcdef"}
+
+
 def test_what_spark_does_not_understand_is_said_before_anything_runs(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):

@@ -3,6 +3,7 @@
 import io
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.console import Console
 from headrace.streams.running.display import Lines, display_for, line_of
 from headrace.streams.running.metrics import exposition, served
 from headrace.streams.running.progress import QueryProgress, QueryState, Tally
-from headrace.streams.running.screen import Bar, Screen
+from headrace.streams.running.screen import Bar, CatchingUp, Screen
 
 RUNNING = QueryProgress(
     "shop", "large", QueryState.RUNNING, 7, read=1200, written=80, rate=950.4, batch_ms=120, lag=3
@@ -27,7 +28,14 @@ class Progress:
         self.processedRowsPerSecond = 100.0
         self.durationMs = {"triggerExecution": 50, **({} if idle else {"addBatch": 40})}
         self.sources = [Source(end - rows, end)]
+        self.sink = Sink()
         self.observedMetrics: dict[str, dict[str, int | None]] = {}
+
+
+class Sink:
+    """A sink of ours, of which Spark knows nothing."""
+
+    numOutputRows = -1  # noqa: N815 - Spark's name
 
 
 class Source:
@@ -121,6 +129,21 @@ def test_in_a_terminal_it_is_rewritten(kind: type[Screen] | type[Bar]):
         shown.show([RUNNING, QueryProgress("shop", "small", QueryState.FINISHED)])
     assert "shop.large" in stream.getvalue()
     assert "small failed" in stream.getvalue()
+
+
+def test_a_rebuild_shows_its_backlog_until_that_is_read():
+    stream = io.StringIO()
+    shown = CatchingUp(stream)
+    behind = QueryProgress("shop@v2", "large", QueryState.RUNNING, 1, 40, lag=60, backlog=100)
+    with shown:
+        shown.show([behind])
+        assert isinstance(shown._shown, Bar)
+        shown.show([replace(behind, read=100, lag=0)])
+        assert isinstance(shown._shown, Screen)
+        shown.say("promote it now")
+        shown.show([replace(behind, read=120, lag=3)])
+        assert isinstance(shown._shown, Screen)
+    assert "promote it now" in stream.getvalue()
 
 
 def test_prometheus_reads_every_query():

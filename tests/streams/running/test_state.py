@@ -161,7 +161,7 @@ def test_sources_are_told_in_the_order_of_their_numbers(
     first, second = (reader.option("topics", each).load() for each in "ab")
     assert inputs_of(first.union(second)) == ("a", "b")
     assert inputs_of(second.union(first)) == ("b", "a")
-    assert inputs_of(first.union(first)) == ("a",)
+    assert inputs_of(first.union(first)) == ("a", "a")
 
 
 def test_aggregates_are_handed_over_as_they_change(rows: "Callable[[], DataFrame]"):

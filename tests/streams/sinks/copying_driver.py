@@ -24,6 +24,8 @@ APPLIED = "applied"
 """The rows of all tasks are in the output, and Spark is about to note that."""
 
 ROWS_PER_BATCH = 300
+NAME = "killed"
+"""What the query is called."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,22 @@ class Watched:
 
 
 def main(
-    bootstrap: str, source: str, target: str, delivery: str, checkpoint: str, address: str, how: str
+    master: str,
+    bootstrap: str,
+    source: str,
+    target: str,
+    delivery: str,
+    checkpoint: str,
+    address: str,
+    how: str,
 ) -> None:
     """Copy in steady batches until killed or, to "finish", all that is left."""
-    # Several pieces for each task.
-    properties = {"spark.sql.execution.arrow.maxRecordsPerBatch": "20"}
-    settings = StreamsSettings(master="local[2]", partitions=2, properties=properties)
+    # Several pieces for each task, and two of a cluster's cores.
+    properties = {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20",
+        "spark.cores.max": "2",
+    }
+    settings = StreamsSettings(master=master, partitions=2, properties=properties)
     spark = spark_session(settings, name="killed")
     register(spark)
     kafka = KafkaSettings(bootstrap=bootstrap)
@@ -71,7 +83,7 @@ def main(
         reader.load()
         .select("key", "value")
         .writeStream.foreachBatch(
-            foreach_batch(watched, "killed", lambda applied: watched.tell(APPLIED))
+            foreach_batch(watched, NAME, lambda applied: watched.tell(APPLIED))
         )
         .option("checkpointLocation", checkpoint)
     )

@@ -101,6 +101,7 @@ def test_a_query_goes_on_after_a_stop_and_starts_anew_with_another_checkpoint(
     assert len(first) >= 40
     queries = {applied.batch.query for applied in told}
     assert len(queries) == 1
+    assert {applied.batch.partitions for applied in told} == {2}
     run("b")
     assert {applied.batch.query for applied in told} > queries
     assert sorted(target.seen())[:4] == [0, 0, 1, 1]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.errors import StreamingQueryException
 
 from headrace.kafka import Partition
 from headrace.kafka.connection import connect
@@ -18,6 +17,7 @@ from headrace.settings import KafkaSettings
 from headrace.streams.source import register
 from tests.clusters import Cluster
 from tests.conftest import TopicFactory
+from tests.streams.patience import catch_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ def follow(spark: "SparkSession", cluster: Cluster, tmp_path: Path) -> Read:
     """What a query reads that goes on where it was."""
     register(spark)
 
-    def catch_up(**options: str) -> list[str]:
+    def values(**options: str) -> list[str]:
         found: list[str] = []
 
         def collect(rows: "DataFrame", number: int) -> None:
@@ -62,17 +62,10 @@ def follow(spark: "SparkSession", cluster: Cluster, tmp_path: Path) -> Read:
         reader = spark.readStream.format("headrace").options(bootstrap=cluster.bootstrap, **options)
         writer = reader.load().writeStream.foreachBatch(collect)
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        while True:
-            try:
-                writer.trigger(availableNow=True).start().awaitTermination()
-                return sorted(found)
-            except StreamingQueryException as error:
-                # Spark gives its own processes ten seconds to start, on a busy machine too few.
-                if "failed to connect back" not in str(error):
-                    raise
-                found.clear()
+        catch_up(writer)
+        return sorted(found)
 
-    return catch_up
+    return values
 
 
 def test_topics_that_match_a_pattern_are_picked_up_when_they_appear(

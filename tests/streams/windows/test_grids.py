@@ -1,5 +1,9 @@
 """Where aligned windows begin and end, in every kind of zone."""
 
+from datetime import datetime
+from operator import add
+from zoneinfo import ZoneInfo
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +17,25 @@ from tests.streams.windows.times import HOUR, MINUTE, moment
 
 ZONES = ["Europe/Berlin", "America/Havana", "Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Apia"]
 STEPS = ["20 minutes", "1 hour", "2 hours", "6 hours", "1 day", "7 days"]
-times = st.integers(moment("2009-01-01T00:00:00"), moment("2027-01-01T00:00:00"))
+DAY = 24 * HOUR
+
+
+def changes(zone: str) -> list[int]:
+    """The days between 2009 and 2027 in which the clocks of a zone are changed."""
+    days = range(moment("2009-01-01T00:00:00"), moment("2027-01-01T00:00:00"), DAY)
+    offsets = [datetime.fromtimestamp(day // 1_000_000, ZoneInfo(zone)).utcoffset() for day in days]
+    return [day for day, one, two in zip(days, offsets, offsets[1:], strict=False) if one != two]
+
+
+CHANGES = {zone: changes(zone) or [moment("2020-01-01T00:00:00")] for zone in ZONES}
+"""Where mistakes are."""
+
+times = st.sampled_from(ZONES).flatmap(
+    lambda zone: st.tuples(
+        st.just(zone),
+        st.builds(add, st.sampled_from(CHANGES[zone]), st.integers(-2 * DAY, 3 * DAY)),
+    )
+)
 
 
 def pane(kind: Aligned, time: int) -> tuple[int, int]:
@@ -24,9 +46,10 @@ def pane(kind: Aligned, time: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("step", STEPS)
-@settings(max_examples=60, deadline=None)
-@given(time=times, zone=st.sampled_from(ZONES))
-def test_windows_in_a_zone_tile_time(step: str, time: int, zone: str):
+@settings(max_examples=150, deadline=None)
+@given(where=times)
+def test_windows_in_a_zone_tile_time(step: str, where: tuple[str, int]):
+    zone, time = where
     kind = tumbling(step, zone=zone)
     start, end = pane(kind, time)
     assert start <= time < end
@@ -34,9 +57,10 @@ def test_windows_in_a_zone_tile_time(step: str, time: int, zone: str):
     assert pane(kind, end)[0] == end
 
 
-@settings(max_examples=60, deadline=None)
-@given(time=times, zone=st.sampled_from(ZONES))
-def test_hopping_windows_in_a_zone_hold_their_panes(time: int, zone: str):
+@settings(max_examples=150, deadline=None)
+@given(where=times)
+def test_hopping_windows_in_a_zone_hold_their_panes(where: tuple[str, int]):
+    zone, time = where
     grid = grid_of(hopping("6 hours", "2 hours", zone=zone))
     panes = grid.panes(np.array([time]))
     _, starts, ends = grid.windows(panes)

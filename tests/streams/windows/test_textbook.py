@@ -1,11 +1,14 @@
 """The cases that textbooks explain windows with: events in, rows out."""
 
+import pickle
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from headrace.streams.errors import InvalidFlow
 from headrace.streams.windows import Window, hopping, session, sliding, tumbling
+from headrace.streams.windows.aggregates.collecting import TopK
 from headrace.streams.windows.aggregates.sums import Count, Sum
 from headrace.streams.windows.measures import Call
 from headrace.streams.windows.operators import window_operator
@@ -195,3 +198,56 @@ def test_a_local_day_has_as_many_hours_as_the_clocks_say(day: str, hours: int):
     run.batch(events(begin - 1, *times, begin + hours * 60 * MINUTE), moment("2027-01-01"))
     assert windows(run)[begin, begin + hours * 60 * MINUTE] == 4 * hours
     assert len(run.table) == 3
+
+
+@pytest.mark.parametrize(
+    "kind", [tumbling("1m"), hopping("2m", "1m"), sliding("1m"), session("1m"), session("1m", "2m")]
+)
+def test_columns_may_have_any_name_and_operators_are_pickled(kind: Window):
+    by = ["session", "row", "first", "number", "known", "group", "leave", "closes"]
+    schema = pa.schema([*((each, pa.string()) for each in by), ("time", pa.int64())])
+    operator = window_operator(
+        "w",
+        kind,
+        by=by,
+        aggregates={"forget": Call(Count()), "top": Call(TopK(2, 10), ("row",))},
+        time="time",
+        input_schema=schema,
+        late="correct",
+        lateness="1 minute",
+        emit="updates",
+    )
+    run = WindowRun(pickle.loads(pickle.dumps(operator)), schema)
+    row = {**dict.fromkeys(by, "x"), "time": 0}
+    run.batch([row], 0)
+    run.batch([{**row, "time": 1}, row], MINUTE)
+    assert max(values[0] for values in run.table.values()) == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"by": ("usr",)}, "did you mean user"),
+        ({"by": ("total",)}, "does not have"),
+        ({"late": "corect"}, "did you mean correct"),
+        ({"late": "correct"}, "needs to know for how long"),
+        ({"late": "side", "lateness": "1m"}, "say late"),
+        ({"emit": "finally"}, "did you mean final"),
+        ({"emit": "every now and then"}, "not a duration"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], said: str):
+    with pytest.raises(InvalidFlow, match=said):
+        run_of(tumbling("1 minute"), **wrong)
+
+
+def test_a_result_must_not_be_named_like_a_group():
+    with pytest.raises(InvalidFlow, match="two columns named user"):
+        window_operator(
+            "w",
+            tumbling("1 minute"),
+            by=["user"],
+            aggregates={"user": Call(Count())},
+            time="at",
+            input_schema=SCHEMA,
+        )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from headrace.kafka.reachability import reason_nobody_answers
 from headrace.streams.outputs import queries_of
+from headrace.streams.realtime.cores import require_cores
 from headrace.streams.running.backoff import Backoff
 from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
 from headrace.streams.running.holding import held
@@ -82,6 +83,8 @@ class FlowRun:
             resources.enter_context(
                 held(stage.place, stage.version.title, kafka, self._end_overtaken)
             )
+            if not self._policy.once:
+                require_cores(stage)
             queries = queries_of(stage.outputs)
             prepared = [prepare(stage, each, checkpoints[each[0]]) for each in queries]
             stage.note()

@@ -85,7 +85,7 @@ def drop(root: Place, version: Version, cluster: Cluster, *, topics: bool = Fals
     """
     file = RegistryFile(root)
     registry = file.read()
-    doomed = droppable_topics(registry, version) if topics else []
+    doomed = droppable_topics(registry, version)
     place = root.child(version.title)
     outputs = registry.flows[version.flow].versions[version.name]
     with held(place, version.title, cluster.settings):
@@ -93,7 +93,7 @@ def drop(root: Place, version: Version, cluster: Cluster, *, topics: bool = Fals
         place.remove()
         for group in _groups_of(cluster, outputs, version):
             _delete(cluster, group)
-        deleted = [each for each in doomed if _deleted(cluster, each)]
+        deleted = [each for each in doomed if topics and _deleted(cluster, each)]
         file.change(lambda stored: stored.without(version))
     return deleted
 

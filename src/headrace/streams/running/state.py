@@ -44,7 +44,7 @@ def inputs_of(rows: "DataFrame") -> tuple[str, ...]:
     """What a streaming query reads, in the order in which Spark numbers its sources."""
     plan = rows._jdf.queryExecution().analyzed()
     leaves = (each for each in nodes_of(plan) if not each.children().size() and each.isStreaming())
-    return tuple(dict.fromkeys(map(_input, leaves)))
+    return tuple(map(_input, leaves))
 
 
 def output_mode(shape: tuple[str, ...]) -> str:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _WRITTEN: Final = "outcome string, rows long, bytes long"
+_PLANNED: Final = "LogicalRDD"
+"""The class of Spark's plans that only say: these rows, as this RDD has them."""
+
 _QUERY_ID: Final = "sql.streaming.queryId"
 """The local property in which Spark keeps the id that a checkpoint gave its query."""
 
@@ -74,8 +77,14 @@ def identity(name: str, rows: "DataFrame") -> str:
 
 
 def partitions_of(rows: "DataFrame") -> int:
-    """How many partitions the rows of a batch have; `foreachBatch` has planned them already."""
-    return int(rows._jdf.queryExecution().toRdd().getNumPartitions())
+    """How many partitions the rows of a batch have.
+
+    `foreachBatch` hands over an RDD, which can be asked; other DataFrames are planned for it.
+    """
+    execution = rows._jdf.queryExecution()
+    plan = execution.logical()
+    planned = plan.rdd() if plan.getClass().getSimpleName() == _PLANNED else execution.toRdd()
+    return int(planned.getNumPartitions())
 
 
 def _writing(

@@ -20,14 +20,14 @@ from headrace.streams.state.operator import Description, Kept, State
 from headrace.streams.windows.grids import grid_of
 from headrace.streams.windows.intake import AT, Intake, open_places
 from headrace.streams.windows.kinds import Aligned
-from headrace.streams.windows.layout import END, START, Layout, Moment, advanced
+from headrace.streams.windows.layout import END, FORGET, START, Layout, Moment, advanced
 from headrace.streams.windows.speaking import CLOSES, Speaking
 from headrace.streams.windows.telling import forget, told
 
 if TYPE_CHECKING:
     from headrace.records.kernels.compiled import Int64s
 
-_LEAVE = "leave"
+_LEAVE = "_window_leave"
 """The column with the time at which a pane is not needed any more."""
 
 
@@ -145,5 +145,5 @@ class AlignedWindows:
             return windows
         starts, ends = windows[START].to_numpy(), windows[END].to_numpy()
         results = layout.measures.results(windows, starts, ends)
-        forgotten = pl.Series("forget", ends + layout.policy.lateness)
+        forgotten = pl.Series(FORGET, ends + layout.policy.lateness)
         return windows.select(*layout.keys, START, END).hstack([forgotten, *results])

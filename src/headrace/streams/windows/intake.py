@@ -20,7 +20,7 @@ from headrace.streams.windows.measures import ROWS
 if TYPE_CHECKING:
     from headrace.records.kernels.compiled import Int64s
 
-AT: Final = "_at"
+AT: Final = "_window_at"
 """The column that says where in time a part is: the start of a pane, or an event time."""
 
 
@@ -29,7 +29,7 @@ class Taken:
     """What a batch brings: partial aggregates, and what is in no window."""
 
     parts: pl.DataFrame
-    """The keys, where in time (`_at`), and the columns that are kept; one row each."""
+    """The keys, where in time, and the columns that are kept; one row each."""
 
     late: pl.DataFrame
     counts: pl.DataFrame

@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 import pyarrow as pa
 
-from headrace.streams.errors import UnknownColumn
+from headrace.streams.errors import InvalidFlow, UnknownColumn
 from headrace.streams.names import did_you_mean
 from headrace.streams.state.blobs import to_polars
 from headrace.streams.state.operator import Kept, State
@@ -27,6 +27,11 @@ ARGUMENT: Final = "_argument_"
 
 START: Final = "window_start"
 END: Final = "window_end"
+FORGET: Final = "_window_forget"
+"""The column that says when what was told of a window cannot change any more."""
+
+_REACHED: Final = "_window_watermark"
+_SPOKEN: Final = "_window_spoken"
 CHANGE: Final = "_change"
 WATERMARK: Final = "_watermark"
 REASON: Final = "_reason"
@@ -52,6 +57,13 @@ class Layout:
                 raise UnknownColumn(
                     f"The window {self.name} is by {column}, which its input does not have; "
                     f"{did_you_mean(column, known)}"
+                )
+        names = [START, END, CHANGE, *self.by, *self.measures.names]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidFlow(
+                    f"The window {self.name} has two columns named {name}: a result must not be "
+                    f"named like what it is by, nor {START}, {END} or {CHANGE}."
                 )
 
     @property
@@ -94,10 +106,10 @@ class Layout:
         """The tables of an operator: its own, what was told, and how far time had come."""
         found = dict(own)
         if self.policy.remembers:
-            window = [pa.field(each, pa.int64()) for each in (START, END, "forget")]
+            window = [pa.field(each, pa.int64()) for each in (START, END, FORGET)]
             schema = pa.schema([*self.key_fields, *window, *self.measures.told])
-            found["told"] = Kept(schema, self.keys, (START, END), "forget")
-        progress = [pa.field("watermark", pa.int64()), pa.field("spoken", pa.int64())]
+            found["told"] = Kept(schema, self.keys, (START, END), FORGET)
+        progress = [pa.field(_REACHED, pa.int64()), pa.field(_SPOKEN, pa.int64())]
         found["progress"] = Kept(pa.schema([*self.key_fields, *progress]), self.keys)
         return found
 
@@ -123,16 +135,16 @@ def advanced(
     table = state["progress"]
     nobody = to_polars(pa.schema(layout.key_fields).empty_table()).clear(1)
     found = table.lookup(nobody)
-    before = found["watermark"][0] if found.height else None
-    spoken = found["spoken"][0] if found.height else None
+    before = found[_REACHED][0] if found.height else None
+    spoken = found[_SPOKEN][0] if found.height else None
     now = watermark if before is None or watermark is None else max(before, watermark)
     now = before if now is None else now
     clock = _clock(events)
     interval = layout.policy.interval
     speaks = bool(interval) and clock is not None and (spoken is None or clock >= spoken + interval)
     if now != before or speaks:
-        said = [pl.lit(now, pl.Int64).alias("watermark")]
-        said += [pl.lit(clock if speaks else spoken, pl.Int64).alias("spoken")]
+        said = [pl.lit(now, pl.Int64).alias(_REACHED)]
+        said += [pl.lit(clock if speaks else spoken, pl.Int64).alias(_SPOKEN)]
         table.upsert(nobody.with_columns(*said))
     return Moment(before, now, speaks)
 

@@ -16,7 +16,7 @@ from headrace.streams.windows.groups import Groups, grouped
 if TYPE_CHECKING:
     from headrace.records.kernels.compiled import Int64s
 
-ROWS: Final = "_rows"
+ROWS: Final = "_window_rows"
 """The column that tells how many events a partial aggregate is made of."""
 
 

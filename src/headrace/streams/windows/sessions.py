@@ -24,18 +24,22 @@ from headrace.streams.windows.chains import chained
 from headrace.streams.windows.groups import read_only
 from headrace.streams.windows.intake import AT, Intake
 from headrace.streams.windows.kinds import Session
-from headrace.streams.windows.layout import END, START, Layout, Moment, advanced
+from headrace.streams.windows.layout import END, FORGET, START, Layout, Moment, advanced
 from headrace.streams.windows.speaking import CLOSES, Speaking
 from headrace.streams.windows.telling import forget, told
 from headrace.streams.windows.timeline import Timeline
 
-_LAST: Final = "_last"
-"""The column with the time of the last event of a part, whose first one is at `_at`."""
+_LAST: Final = "_window_last"
+"""The column with the time of the last event of a part, whose first one is at `AT`."""
 
-_LEAVE: Final = "leave"
+_LEAVE: Final = "_window_leave"
 """The column with the time at which a part is not needed any more."""
 
-_NEW: Final = "_new"
+_NEW: Final = "_window_new"
+_ROW: Final = "_window_row"
+_FIRST: Final = "_window_first"
+_ALIVE: Final = "_window_alive"
+_SESSION: Final = "_window_session"
 
 
 class SessionWindows:
@@ -87,28 +91,26 @@ class SessionWindows:
         if not early.any():
             return everything
         held = state["parts"].lookup(rows.filter(early)).select(*keys, AT, _LAST)
-        first = held.group_by(keys, maintain_order=True).agg(pl.col(AT).min().alias("first"))
+        first = held.group_by(keys, maintain_order=True).agg(pl.col(AT).min().alias(_FIRST))
         asked = (
             rows.select(*keys, AT)
-            .with_row_index("row")
+            .with_row_index(_ROW)
             .join(first, on=keys, how="left", nulls_equal=True, maintain_order="left")
         )
-        hopeless = early & (asked["first"].is_null() | (asked[AT] < asked["first"]))
+        hopeless = early & (asked[_FIRST].is_null() | (asked[AT] < asked[_FIRST]))
         both = pl.concat(
             [
-                held.with_columns(pl.lit(None, pl.UInt32).alias("row")),
-                asked.filter(~hopeless).select(*keys, AT, pl.col(AT).alias(_LAST), "row"),
+                held.with_columns(pl.lit(None, pl.UInt32).alias(_ROW)),
+                asked.filter(~hopeless).select(*keys, AT, pl.col(AT).alias(_LAST), _ROW),
             ]
         )
         sessions = self._sessions(both)
         closes = pl.col(CLOSES).first() + self._layout.policy.lateness
         alive = sessions.with_columns(
-            (pl.col("row").is_null().any() | (closes > moment.before))
-            .over("session")
-            .alias("alive")
-        ).filter(pl.col("row").is_not_null() & pl.col("alive"))
+            (pl.col(_ROW).is_null().any() | (closes > moment.before)).over(_SESSION).alias(_ALIVE)
+        ).filter(pl.col(_ROW).is_not_null() & pl.col(_ALIVE))
         found = np.zeros(rows.height, np.bool_)
-        found[alive["row"].to_numpy()] = True
+        found[alive[_ROW].to_numpy()] = True
         return ~early | (pl.Series(found) & ~hopeless)
 
     def _sessions(self, parts: pl.DataFrame) -> pl.DataFrame:
@@ -123,7 +125,7 @@ class SessionWindows:
             ends = np.minimum(ends, starts + self._maximum)
             closes = np.minimum(closes, starts + self._maximum)
         window = {START: starts[numbers], END: ends[numbers], CLOSES: closes[numbers]}
-        columns = [pl.Series(name, each) for name, each in {"session": numbers, **window}.items()]
+        columns = [pl.Series(name, each) for name, each in {_SESSION: numbers, **window}.items()]
         return line.rows.hstack(columns)
 
     def _added(self, state: State, parts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -145,10 +147,10 @@ class SessionWindows:
             ]
         )
         after = self._sessions(both)
-        fresh = after.join(before, on=window, how="anti", nulls_equal=True)["session"]
-        touched = after.filter(pl.col(_NEW))["session"]
+        fresh = after.join(before, on=window, how="anti", nulls_equal=True)[_SESSION]
+        touched = after.filter(pl.col(_NEW))[_SESSION]
         changed = after.filter(
-            pl.col("session").is_in(pl.concat([fresh, touched]).unique().implode())
+            pl.col(_SESSION).is_in(pl.concat([fresh, touched]).unique().implode())
         )
         sessions = changed.select(*window, CLOSES).unique(window, keep="first", maintain_order=True)
         now = after.select(window)
@@ -182,5 +184,5 @@ class SessionWindows:
         merged = layout.measures.merged(wanted, [*window, CLOSES])
         starts, ends = merged[START].to_numpy(), merged[END].to_numpy()
         results = layout.measures.results(merged, starts, ends)
-        forgotten = (merged[CLOSES] + layout.policy.lateness).alias("forget")
+        forgotten = (merged[CLOSES] + layout.policy.lateness).alias(FORGET)
         return merged.select(window).hstack([forgotten, *results])

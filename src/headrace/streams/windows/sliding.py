@@ -19,7 +19,7 @@ import pyarrow as pa
 from headrace.streams.state.operator import Description, Kept, State
 from headrace.streams.windows.intake import AT, Intake, open_places
 from headrace.streams.windows.kinds import Sliding
-from headrace.streams.windows.layout import END, START, Layout, Moment, advanced
+from headrace.streams.windows.layout import END, FORGET, START, Layout, Moment, advanced
 from headrace.streams.windows.ranges import merged_stretches
 from headrace.streams.windows.speaking import CLOSES, Speaking
 from headrace.streams.windows.telling import forget, told
@@ -28,7 +28,7 @@ from headrace.streams.windows.timeline import Timeline
 if TYPE_CHECKING:
     from headrace.records.kernels.compiled import Int64s
 
-_LEAVE = "leave"
+_LEAVE = "_window_leave"
 """The column with the time at which a part is not needed any more."""
 
 
@@ -117,5 +117,5 @@ class SlidingWindows:
         merged = merged_stretches(layout.measures, line.rows, begins, ends)
         starts, times = windows[START].to_numpy(), windows[END].to_numpy()
         results = layout.measures.results(merged, starts, times)
-        forgotten = pl.Series("forget", self._open_until(times))
+        forgotten = pl.Series(FORGET, self._open_until(times))
         return windows.select(*layout.keys, START, END).hstack([forgotten, *results])

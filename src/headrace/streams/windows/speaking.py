@@ -14,7 +14,7 @@ import pyarrow as pa
 from headrace.streams.state.operator import Kept, State
 from headrace.streams.windows.layout import END, START, Layout, Moment
 
-CLOSES: Final = "closes"
+CLOSES: Final = "_window_closes"
 """The column that says when the watermark closes a window."""
 
 _ALWAYS: Final = np.iinfo(np.int64).max - 1

@@ -5,11 +5,14 @@ updated or deleted that was not told, and with exactly the values that were told
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from headrace.streams.state.operator import State
 from headrace.streams.windows.layout import CHANGE, END, START, Layout
+
+_KNOWN: Final = "_window_known"
 
 
 def told(
@@ -17,7 +20,7 @@ def told(
 ) -> pl.DataFrame:
     """The changes that results make, and that windows which are gone make, if they were told.
 
-    `results` has the keys, the window and its results, and in `forget` when the window cannot
+    `results` has the keys, the window and its results, and in `FORGET` when the window cannot
     change any more; of `gone` the keys and the window count.
     """
     if not layout.policy.remembers:
@@ -36,13 +39,13 @@ def told(
     known = table.lookup(results.select(layout.keys))
     names = layout.measures.names
     before = results.select(window).join(
-        known.with_columns(pl.lit(True).alias("known")),
+        known.with_columns(pl.lit(True).alias(_KNOWN)),
         on=window,
         how="left",
         nulls_equal=True,
         maintain_order="left",
     )
-    new = before["known"].is_null()
+    new = before[_KNOWN].is_null()
     different = (
         pl.zeros(len(new), pl.Boolean, eager=True)
         if not names

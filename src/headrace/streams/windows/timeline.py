@@ -1,7 +1,7 @@
 """Rows of many keys, each key's in the order of time, and stretches of them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -12,12 +12,14 @@ from headrace.streams.windows.intake import AT
 if TYPE_CHECKING:
     from headrace.records.kernels.compiled import Int64s
 
+_NUMBER: Final = "_window_number"
+
 
 class Timeline:
     """Rows sorted by key and time."""
 
     def __init__(self, rows: pl.DataFrame, keys: Sequence[str]) -> None:
-        """Take rows with the keys and a time in `_at`."""
+        """Take rows with the keys and a time."""
         self._keys = list(keys)
         groups = grouped(rows, self._keys)
         numbers = groups.numbers
@@ -29,14 +31,14 @@ class Timeline:
         self._times, ranks = np.unique(self.rows[AT].to_numpy(), return_inverse=True)
         self._places = self.numbers * (len(self._times) + 1) + ranks
         self._known = groups.first(rows.select(self._keys)).with_columns(
-            pl.Series("number", np.arange(len(groups)))
+            pl.Series(_NUMBER, np.arange(len(groups)))
         )
 
     def between(self, asked: pl.DataFrame, after: int, until: int) -> "tuple[Int64s, Int64s]":
         """The stretch of each asked key's rows from its time + `after` to its time + `until`."""
         numbers = asked.select(self._keys).join(
             self._known, on=self._keys, how="left", nulls_equal=True, maintain_order="left"
-        )["number"]
+        )[_NUMBER]
         times = asked[AT].to_numpy()
         first = numbers.to_numpy() * (len(self._times) + 1)
         low = first + np.searchsorted(self._times, times + after, "left")
