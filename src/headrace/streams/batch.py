@@ -8,7 +8,7 @@ from headrace.streams.connectors import BoundedKafka, Connector
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import TopicOutput
-from headrace.streams.plan import DELETED
+from headrace.streams.plan import DELETED, Node, operator_of
 from headrace.streams.rows import Rows, Table
 from headrace.streams.running.stage import aliases_for
 from headrace.streams.writing import as_records
@@ -39,6 +39,7 @@ class Batch:
             raise InvalidFlow(
                 f"These rows belong to flow {rows.flow.name}; ask {rows.flow.name}.batch(...)."
             )
+        _require_no_state(rows.node)
         found = compile_node(rows.node, self._connector())
         if not isinstance(rows, Table):
             return found
@@ -52,6 +53,7 @@ class Batch:
             topics = [name for name, each in outputs.items() if isinstance(each, TopicOutput)]
             hint = did_you_mean(output, topics)
             raise InvalidFlow(f"Flow {self._flow.name} writes no topic as {output}; {hint}")
+        _require_no_state(found.node)
         return as_records(compile_node(found.node, self._connector()), found)
 
     def _connector(self) -> Connector:
@@ -61,3 +63,12 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch of flow {self._flow.name!r} from {self._start} to {self._end}>"
+
+
+def _require_no_state(node: Node) -> None:
+    if (operator := operator_of(node)) is not None:
+        raise InvalidFlow(
+            f"{operator.label[0]} is computed while a flow runs and not over a bounded range. Take "
+            "the rows before it, and group them by window(...) of Spark; or read the topic that "
+            "its results are written to."
+        )

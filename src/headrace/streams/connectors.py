@@ -14,6 +14,7 @@ from headrace.settings import KafkaSettings
 from headrace.streams.changes import last_changes
 from headrace.streams.plan import ReadTopics
 from headrace.streams.skipping import counted, skips
+from headrace.streams.time import Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +69,7 @@ class StreamingKafka:
         return self._counted(node, {**options_of(node, self.kafka), "on_error": "only"})
 
     def _counted(self, node: ReadTopics, options: dict[str, str]) -> "DataFrame":
-        if not skips(options):
+        if not skips(options) and not node.tells_time:
             return self._load(node, options)
         return counted(self._load(node, {**options, "count_skipped": "true"}))
 
@@ -124,8 +125,23 @@ def options_of(node: ReadTopics, kafka: KafkaSettings) -> dict[str, str]:
         "start": node.start,
         **node.options,
         **table,
+        **_time_options(node),
         **{f"kafka.{name}": value for name, value in kafka.properties.items()},
     }
+
+
+def _time_options(node: ReadTopics) -> dict[str, str]:
+    if not node.tells_time or node.time is None:
+        return {}
+    rules = node.watermark or Watermark()
+    given = {
+        "time": node.time,
+        "time_by": rules.by,
+        "time_until": rules.until,
+        "time_max_ahead_ms": None if rules.ahead is None else max(rules.ahead // 1000, 1),
+        "time_tick_ms": node.tick,
+    }
+    return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def _schema_of(node: ReadTopics) -> "StructType | None":

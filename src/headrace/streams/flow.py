@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.streams.formats import SchemaLike
     from headrace.streams.running import FlowRun, RunReport
     from headrace.streams.sinks.contract import Sink
+    from headrace.streams.time import Watermark
 
 
 class Flow:
@@ -98,6 +99,7 @@ class Flow:
         *,
         pattern: str | None = None,
         time: str | None = None,
+        watermark: "Watermark | None" = None,
         format: str = "json",  # noqa: A002 - the word that everybody knows
         start: Position = "earliest",
         dead_letters: str | None = None,
@@ -115,6 +117,9 @@ class Flow:
             schema: Its columns: a DDL string, StructType, dataclass or pydantic model.
             pattern: A regular expression instead of topics; new ones that match are picked up.
             time: The column that says when something happened.
+            watermark: What is known of that time: how much out of order events come, whose clocks
+                they have, and how long to wait for the silent. By default 10 seconds out of order
+                in each partition, and everybody is waited for.
             format: json, avro, json_schema, debezium or raw.
             start: Where the first run begins; later ones go on where they were.
             dead_letters: A topic for records that do not parse, with the reason.
@@ -132,6 +137,7 @@ class Flow:
             schema,
             pattern=pattern,
             time=time,
+            watermark=watermark,
             format=format,
             start=start,
             dead_letters=dead_letters,

@@ -1,10 +1,14 @@
-"""Where a flow's rows go: each output is one query, with a name, a checkpoint and a sink."""
+"""Where a flow's rows go: each output has a name and a sink.
 
-from collections.abc import Mapping
+Each is a query with a checkpoint of its own, but for those that are made by the same operator with
+state: they are one query, so that the state is kept once and they commit together.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.streams.plan import Expression, Node, written
+from headrace.streams.plan import Expression, LateRows, Node, operator_of, written
 
 if TYPE_CHECKING:
     from headrace.streams.sinks.contract import Sink
@@ -67,3 +71,24 @@ class DeadLetterOutput:
 
 Output: TypeAlias = TopicOutput | SinkOutput | DeadLetterOutput
 """One query of a flow."""
+
+
+def queries_of(outputs: Iterable[Output]) -> list[tuple[Output, ...]]:
+    """The outputs of each query; the first gives the query its name and its checkpoint.
+
+    That is the first one of results, if there is one, and not of what came too late for them: so
+    late rows can be written or no longer be written without the results beginning anew.
+    """
+    found: dict[object, list[Output]] = {}
+    for output in outputs:
+        found.setdefault(operator_of(output.node) or output, []).append(output)
+    return [tuple(sorted(each, key=lambda one: _is_late(one.node))) for each in found.values()]
+
+
+def query_names(outputs: Iterable[Output]) -> dict[Output, str]:
+    """The name of each output's query."""
+    return {each: query[0].name for query in queries_of(outputs) for each in query}
+
+
+def _is_late(node: Node) -> bool:
+    return isinstance(node, LateRows) or any(map(_is_late, node.inputs))

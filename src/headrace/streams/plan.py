@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+    from headrace.streams.time import Watermark
+    from headrace.streams.windows import Window
+    from headrace.streams.windows.durations import Duration
+    from headrace.streams.windows.expressions import Applied
+
 Expression: TypeAlias = Union[str, "Column"]
 """A Spark SQL expression as text, or a Spark Column."""
 
@@ -25,6 +30,17 @@ Columns: TypeAlias = tuple[str, ...] | None
 
 DELETED = "_deleted"
 """The column that tells, in the changes of a table, that the row of this key is gone."""
+
+CONTROL = "_control"
+"""The column of what a source tells of time: null in rows, and the only value of a row that tells
+it and is none."""
+
+CHANGE = "_change"
+"""The column that tells what kind of change a row is: insert, update_before, update_after or
+delete."""
+
+WINDOW = ("window_start", "window_end")
+"""The columns that say which window a result is of."""
 
 _COLUMN = re.compile(r"[^\W\d]\w*")
 _RENAMED = re.compile(r".*\sas\s+`?(\w+)`?\s*", re.IGNORECASE | re.DOTALL)
@@ -48,6 +64,14 @@ class ReadTopics:
     time: str | None = None
     key: tuple[str, ...] = ()
     dead_letters: str | None = None
+    watermark: "Watermark | None" = None
+    """What is known of its time, if more than what is usual."""
+
+    tells_time: bool = False
+    """Whether control rows are between the rows; compiling turns it on where they are needed."""
+
+    tick: int | None = None
+    """Milliseconds of silence after which there is a batch that tells nothing but the time."""
 
     @property
     def inputs(self) -> tuple["Node", ...]:
@@ -190,7 +214,99 @@ class Pipe:
         return "pipe", getattr(self.function, "__name__", type(self.function).__name__)
 
 
-Node: TypeAlias = ReadTopics | Where | Select | WithColumns | Pipe
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowAggregate:
+    """Aggregates of the windows of a stream: an operator with state, and the changes it tells."""
+
+    input: "Node"
+    spec: "Window"
+    by: tuple[str, ...]
+    aggregates: "Mapping[str, str | Applied]"
+    time: str
+    late: str
+    lateness: "Duration | None"
+    emit: str
+    flow: str
+    """The flow's name, for what it says when something is wrong."""
+
+    def __post_init__(self) -> None:
+        require_columns((*self.by, self.time), self.input, "window")
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """The events."""
+        return (self.input,)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that tell results apart."""
+        return (*WINDOW, *self.by)
+
+    @property
+    def columns(self) -> Columns:
+        """The window, the group, the results and what kind of change it is."""
+        return (*self.key, *self.aggregates, CHANGE)
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        said = [f"by {', '.join(self.by)}"] if self.by else []
+        said += [
+            f"{name} = {each if isinstance(each, str) else type(each.aggregate).__name__}"
+            for name, each in self.aggregates.items()
+        ]
+        within = f" within {self.lateness}" if self.lateness is not None else ""
+        return f"window {self.spec}", ", ".join((*said, f"late {self.late}{within}", self.emit))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LateRows:
+    """The events that came too late for every window, and when that was."""
+
+    input: WindowAggregate
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """The windows they were too late for."""
+        return (self.input,)
+
+    @property
+    def columns(self) -> Columns:
+        """Those of the events, the reason, and how far time had come."""
+        known = self.input.input.columns
+        return None if known is None else (*known, "_reason", "_watermark")
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        return "late", ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Upserts:
+    """Changes of results as the rows that they become, or as deletions."""
+
+    input: WindowAggregate
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """The windows whose results they are."""
+        return (self.input,)
+
+    @property
+    def columns(self) -> Columns:
+        """The window, the group and the results, and whether the row is gone."""
+        return (*self.input.key, *self.input.aggregates, DELETED)
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        return "table", f"by {', '.join(self.input.key)}"
+
+
+Node: TypeAlias = (
+    ReadTopics | Where | Select | WithColumns | Pipe | WindowAggregate | LateRows | Upserts
+)
 """One step of a flow."""
 
 
@@ -206,6 +322,13 @@ def sources(node: Node) -> Iterator[ReadTopics]:
         if isinstance(each, ReadTopics):
             yield each
         waiting.extend(each.inputs)
+
+
+def operator_of(node: Node) -> WindowAggregate | None:
+    """The operator with state that rows are made by, if there is one; there is at most one."""
+    if isinstance(node, WindowAggregate):
+        return node
+    return next((found for each in node.inputs if (found := operator_of(each))), None)
 
 
 def require_columns(expressions: tuple[Expression, ...], node: Node, verb: str) -> None:

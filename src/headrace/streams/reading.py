@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.streams.formats import SchemaLike
+    from headrace.streams.time import Watermark
 
 INCLUDED = ("topic", "partition", "offset", "timestamp", "key", "headers")
 """What a row may tell about its record."""
@@ -23,6 +24,7 @@ def described_read(
     *,
     pattern: str | None = None,
     time: str | None = None,
+    watermark: "Watermark | None" = None,
     key: tuple[str, ...] = (),
     format: str,  # noqa: A002 - the word that everybody knows
     start: Position = "earliest",
@@ -66,11 +68,17 @@ def described_read(
         },
         start=position_option(start, "start"),
         time=time,
+        watermark=watermark,
         key=key,
         dead_letters=None if dead_letters is None else checked_name(dead_letters, "topic"),
     )
     _require_own(read, "time", () if time is None else (time,))
     _require_own(read, "key", key)
+    if watermark is not None:
+        if time is None:
+            raise InvalidFlow('A watermark is of event time: say which column that is, time="at".')
+        columns = (watermark.by, watermark.until)
+        _require_own(read, "watermark", tuple(each for each in columns if each is not None))
     return read
 
 

@@ -1,6 +1,6 @@
 """The verbs that streams and tables share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.streams.flow import Flow
+    from headrace.streams.windowing import Windowed
+    from headrace.streams.windows import Window
+    from headrace.streams.windows.durations import Duration
 
 
 class Rows:
@@ -92,6 +95,34 @@ class Stream(Rows):
     def where(self, condition: Expression) -> Self:
         """Keep the rows for which the condition is true."""
         return self._next(Where(self._node, condition))
+
+    def window(
+        self,
+        spec: "Window",
+        *,
+        by: str | Sequence[str] = (),
+        late: str = "drop",
+        lateness: "Duration | None" = None,
+        emit: str = "final",
+    ) -> "Windowed":
+        """Cut event time into windows, of which `agg` then computes something.
+
+        Args:
+            spec: `tumbling`, `hopping`, `sliding` or `session` of `headrace.streams.windows`.
+            by: Columns; each combination of their values has windows of its own.
+            late: What becomes of events whose windows are over: `drop` them, or have them as a
+                stream of their own with `side`; `correct` what was said, and deliver only those
+                that come more than `lateness` after the end of their window.
+            lateness: How long a window can be corrected, for which its results are kept.
+            emit: `final` says a result once, when the watermark has passed the window; `updates`
+                with every batch that changes it, `every 10 seconds` so often by the clock.
+
+        The time is the stream's `time`, and how far it has come its `watermark` says.
+        """
+        from headrace.streams.windowing import Windowed
+
+        groups = (by,) if isinstance(by, str) else tuple(by)
+        return Windowed(self._flow, self._node, spec, groups, late, lateness, emit)
 
 
 class Table(Rows):

@@ -9,6 +9,7 @@ is finished: an attempt that fails counts for nothing, and its repetition once.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headrace.streams.plan import CONTROL
 from headrace.streams.source.columns import COUNTS
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ def counted(rows: "DataFrame") -> "DataFrame":
     from pyspark.sql.functions import sum as total
 
     counts = [total(name).alias(name) for name in COUNTS]
-    counts.append(count(COUNTS[0]).alias(_ROWS))
+    said = count(COUNTS[0])
+    if CONTROL in rows.columns:
+        said = said + count(CONTROL)
+    counts.append(said.alias(_ROWS))
     # Two reads of a query must not have metrics of the same name.
     observed = rows.observe(f"{_METRIC}{uuid4().hex}", *counts)
     return observed.where(" and ".join(f"{name} is null" for name in COUNTS)).drop(*COUNTS)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from headrace.streams.connectors import Connector
+    from headrace.streams.state.keyed import Keyed
 
 _JSON = {
     "ignoreNullFields": "false",
@@ -20,16 +21,21 @@ _JSON = {
 """Every column is there, null or not, and times keep their microseconds."""
 
 
-def compile_output(output: Output, connector: "Connector") -> "DataFrame":
-    """What an output's sink is given, with the connector's rows."""
+def compile_output(
+    output: Output, connector: "Connector", told: "Keyed | None" = None
+) -> "DataFrame":
+    """What an output's sink is given, with the connector's rows.
+
+    `told` is the operator that the rows are made by, with what it has told in one batch.
+    """
     match output:
         case TopicOutput():
-            return as_records(compile_node(output.node, connector), output)
+            return as_records(compile_node(output.node, connector, told), output)
         case DeadLetterOutput():
             (read,) = sources(output.node)
             return connector.dead_letters(read)
         case _:
-            return compile_node(output.node, connector)
+            return compile_node(output.node, connector, told)
 
 
 def as_records(rows: "DataFrame", output: TopicOutput) -> "DataFrame":

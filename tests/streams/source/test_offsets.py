@@ -17,9 +17,16 @@ places = st.dictionaries(
 )
 
 
-@given(places, st.dictionaries(st.text(), st.text(), max_size=2), places, places, st.integers(1, 9))
-def test_what_is_stored_is_found_again(offsets, ids, begins, lost, tasks) -> None:
-    stored = SourceOffsets(offsets, ids, begins, lost, tasks)
+@given(
+    places,
+    st.dictionaries(st.text(), st.text(), max_size=2),
+    places,
+    places,
+    st.integers(1, 9),
+    st.none() | st.integers(0, 2**50),
+)
+def test_what_is_stored_is_found_again(offsets, ids, begins, lost, tasks, clock) -> None:
+    stored = SourceOffsets(offsets, ids, begins, lost, tasks, clock)
     text = json.dumps(stored.to_json())
     assert SourceOffsets.from_json(json.loads(text)) == stored
 

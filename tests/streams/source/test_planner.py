@@ -281,3 +281,25 @@ def test_somebody_who_is_no_broker_is_told_within_seconds() -> None:
         with pytest.raises(ClusterSilent, match=f"127.0.0.1:{port}: no answer in time"):
             check_source({"bootstrap": f"127.0.0.1:{port}", "topics": "orders"})
         assert time.monotonic() - began < 20
+
+
+def test_a_batch_has_the_time_and_silence_makes_one_of_nothing_else(
+    cluster: Cluster, topic: str
+) -> None:
+    clock = ManualClock(now_ms=1_000_000)
+    planner = plan(cluster, clock, topics=topic, time="at", time_tick_ms="5000")
+    start = planner.initial()
+    clock.advance(10)
+    assert planner.next(start, None) is start
+    produce(cluster, topic, 3)
+    first = planner.next(start, None)
+    assert first.clock == 1_010_000
+    clock.advance(4.9)
+    assert planner.next(first, None) is first
+    clock.advance(0.1)
+    tick = planner.next(first, None)
+    assert (tick.clock, tick.offsets) == (1_015_000, first.offsets)
+    assert ranges(first, tick) == []
+    planner.stop_at_latest()
+    clock.advance(100)
+    assert planner.next(tick, None) is tick

@@ -12,7 +12,8 @@ from headrace.streams.state.operator import Operator
 from headrace.streams.state.record import Record
 from headrace.streams.state.spilling import Room
 from headrace.streams.state.storage import MemoryStorage
-from headrace.streams.windows.layout import CLOCK, INPUT
+from headrace.streams.state.watermarks import CLOCK
+from headrace.streams.windows.layout import INPUT
 
 _MEMORY = 1 << 24
 

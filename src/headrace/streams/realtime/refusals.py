@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import TopicOutput
-from headrace.streams.plan import ReadTopics, sources
+from headrace.streams.plan import ReadTopics, operator_of, sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +32,8 @@ def require_possible(output: TopicOutput) -> None:
     if output.trigger is None:
         return
     wrong = [each for read in sources(output.node) for each in _wrong_with(read)]
+    if (operator := operator_of(output.node)) is not None:
+        wrong.append(f"{operator.label[0]} keeps state between batches")
     if output.timestamp is not None:
         wrong.append("timestamp= is given, and Spark's connector writes none; leave it out")
     if wrong:

@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.kafka import Partition
 from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput
-from headrace.streams.plan import ReadTopics, sources, written
+from headrace.streams.plan import ReadTopics, operator_of, sources, written
 from headrace.streams.running.errors import CheckpointMismatch
 from headrace.streams.running.places import Place
 from headrace.streams.source.offsets import VERSION as OFFSETS_VERSION
@@ -214,7 +214,10 @@ def _described(read: ReadTopics, aliases: Mapping[str, str]) -> str:
 
 def _table_key(output: Output) -> tuple[str, ...]:
     """The key of a table that is written; of a stream it may change, from one batch to the next."""
-    if isinstance(output, TopicOutput) and any(read.key for read in sources(output.node)):
+    if not isinstance(output, TopicOutput):
+        return ()
+    windows = operator_of(output.node) is not None
+    if windows or any(read.key for read in sources(output.node)):
         return tuple(map(written, output.key))
     return ()
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from headrace.kafka.reachability import reason_nobody_answers
+from headrace.streams.outputs import queries_of
 from headrace.streams.realtime.cores import require_cores
 from headrace.streams.running.backoff import Backoff
 from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
@@ -84,7 +85,8 @@ class FlowRun:
             )
             if not self._policy.once:
                 require_cores(stage)
-            prepared = [prepare(stage, *each) for each in checkpoints.items()]
+            queries = queries_of(stage.outputs)
+            prepared = [prepare(stage, each, checkpoints[each[0]]) for each in queries]
             stage.note()
             self._queries = [self._run_of(each) for each in prepared]
             for query in self._queries:
@@ -101,7 +103,7 @@ class FlowRun:
     @property
     def progress(self) -> tuple[QueryProgress, ...]:
         """Every query at this moment."""
-        return tuple(query.tally.now for query in self._queries)
+        return tuple(tally.now for query in self._queries for tally in query.tallies)
 
     def ask_to_stop(self) -> None:
         """Let the batches that are running be the last, without waiting for them."""

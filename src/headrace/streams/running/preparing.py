@@ -1,15 +1,19 @@
 """From a description to queries that can start: everything that can be refused is refused here."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.streams.aliases import FollowingAliases
 from headrace.streams.compile import compile_node
 from headrace.streams.connectors import StreamingKafka
-from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput
+from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput, queries_of
+from headrace.streams.plan import operator_of
+from headrace.streams.running.branches import told
 from headrace.streams.running.checkpoints import Checkpoint, checkpoint_of
 from headrace.streams.running.query import Prepared
 from headrace.streams.running.stage import Stage
 from headrace.streams.running.state import inputs_of, output_mode, state_shape
+from headrace.streams.session import stateful_session
 from headrace.streams.sinks.contract import Sink
 from headrace.streams.writing import as_records, compile_output
 
@@ -18,20 +22,30 @@ if TYPE_CHECKING:
 
 
 def checkpoints_of(stage: Stage) -> dict[Output, Checkpoint]:
-    """The checkpoint of every output, each of which fits what the output has become."""
+    """The checkpoint of every query, by its first output, each fit for what that has become."""
     title, place, aliases = stage.version.title, stage.place, stage.aliases
-    found = {each: checkpoint_of(title, each, place, aliases) for each in stage.outputs}
+    found = {
+        each: checkpoint_of(title, each, place, aliases) for each, *_ in queries_of(stage.outputs)
+    }
     for checkpoint in found.values():
         checkpoint.check()
     return found
 
 
-def prepare(stage: Stage, output: Output, checkpoint: Checkpoint) -> Prepared:
-    """Compile an output's query, and refuse a change that its stored state cannot follow."""
+def prepare(stage: Stage, outputs: tuple[Output, ...], checkpoint: Checkpoint) -> Prepared:
+    """Compile the query of some outputs, and refuse a change that stored state cannot follow."""
+    output = outputs[0]
     if isinstance(output, TopicOutput) and output.trigger is not None:
         return _prepare_realtime(stage, output, checkpoint)
     flow, title = stage.flow, stage.version.title
     kafka = StreamingKafka(flow.spark, flow.settings.kafka, f"{title}.{output.name}")
+    if (operator := operator_of(output.node)) is not None:
+        kafka = replace(kafka, spark=stateful_session(flow.spark))
+        connector = FollowingAliases(kafka, stage.aliases)
+        found = told(operator, outputs, connector, lambda each: _sink(flow, each))
+        checkpoint.check_plan(found.shape, inputs_of(found.tagged))
+        sink = found.branches[0].sink
+        return Prepared(title, output, found.tagged, sink, checkpoint, "update", found.branches)
     rows = compile_output(output, FollowingAliases(kafka, stage.aliases))
     shape = state_shape(rows)
     checkpoint.check_plan(shape, inputs_of(rows))
@@ -53,7 +67,7 @@ def _prepare_realtime(stage: Stage, output: TopicOutput, checkpoint: Checkpoint)
     checkpoint.check_plan((), inputs_of(rows))
     sink = TopicSink(kafka, output.topic, Delivery.AT_LEAST_ONCE, partitions=output.partitions)
     title = stage.version.title
-    return RealtimePrepared(title, output, rows, sink, checkpoint, "update", options)
+    return RealtimePrepared(title, output, rows, sink, checkpoint, "update", options=options)
 
 
 def _sink(flow: "Flow", output: Output) -> Sink:

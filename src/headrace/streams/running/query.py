@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.streams.outputs import Output
 from headrace.streams.running.backoff import Backoff
+from headrace.streams.running.branches import Branch, into_branches
 from headrace.streams.running.checkpoints import Checkpoint
 from headrace.streams.running.failures import Cause, Failures, root_cause
 from headrace.streams.running.gate import BatchGate
@@ -41,6 +42,8 @@ class Prepared:
     sink: Sink
     checkpoint: Checkpoint
     mode: str = "append"
+    branches: tuple[Branch, ...] = ()
+    """All outputs, with their sinks, if the rows are what an operator tells to several."""
 
     @property
     def name(self) -> str:
@@ -80,6 +83,9 @@ class QueryRun:
         self._raised: BaseException | None = None
         self.tally = Tally(prepared.flow, prepared.output.name)
         """What it has done so far."""
+        others = (each.output.name for each in prepared.branches[1:])
+        self.tallies = (self.tally, *(Tally(prepared.flow, each) for each in others))
+        """The same for each of its outputs; all have read the same."""
         self.cause: Cause | None = None
         """Why it was given up, if it was."""
         self._thread = threading.Thread(target=self._live, name=prepared.name, daemon=True)
@@ -115,13 +121,14 @@ class QueryRun:
                 self._give_up(cause, count.tries)
                 return
             pause = self._policy.backoff.pause_seconds(count.in_a_row)
-            self.tally.becomes(QueryState.WAITING, cause.message)
+            self._becomes(QueryState.WAITING, cause.message)
             self._tell(f"{prepared.name} failed: {cause.message} (next try in {pause:g} s)")
             if self._stop.wait(pause):
                 break
-            self.tally.restarted()
+            for each in self.tallies:
+                each.restarted()
         finished = self._policy.once and not self._stop.is_set()
-        self.tally.becomes(QueryState.FINISHED if finished else QueryState.STOPPED)
+        self._becomes(QueryState.FINISHED if finished else QueryState.STOPPED)
 
     def _give_up(self, cause: Cause, tries: int) -> None:
         prepared, batch = self._prepared, self._gate.entered
@@ -130,27 +137,27 @@ class QueryRun:
             place = f"batch {batch} reads {prepared.checkpoint.input_range(batch)}"
         message = f"{prepared.name} is given up after {tries} tries: {cause.message} ({place})"
         self.cause = Cause(cause.kind, message, cause.detail)
-        self.tally.becomes(QueryState.GIVEN_UP, message)
+        self._becomes(QueryState.GIVEN_UP, message)
         self._tell(message)
 
     def _run_until_it_ends(self) -> None:
         self._raised = None
         query = self._started()
-        self.tally.becomes(QueryState.RUNNING)
+        self._becomes(QueryState.RUNNING)
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]
-                self.tally.look_at(query)
+                self._look_at(query)
                 if self._stop.is_set():
                     self._end(query)
                     return
         finally:
-            self.tally.look_at(query)
+            self._look_at(query)
             if query.isActive:
                 query.stop()
 
     def _started(self) -> "StreamingQuery":
         prepared = self._prepared
-        apply = foreach_batch(prepared.sink, prepared.name, self.tally.applied)
+        apply = self._applying()
 
         def apply_batch(rows: "DataFrame", number: int) -> None:
             try:
@@ -165,6 +172,25 @@ class QueryRun:
         if self._policy.once:
             writer = writer.trigger(availableNow=True)
         return writer.start()
+
+    def _applying(self) -> "Callable[[DataFrame, int], None]":
+        prepared = self._prepared
+        if not prepared.branches:
+            return foreach_batch(prepared.sink, prepared.name, self.tally.applied)
+        tallies = {each.now.output: each for each in self.tallies}
+        return into_branches(
+            prepared.branches,
+            prepared.name,
+            lambda output, applied: tallies[output.name].applied(applied),
+        )
+
+    def _becomes(self, state: QueryState, error: str | None = None) -> None:
+        for each in self.tallies:
+            each.becomes(state, error)
+
+    def _look_at(self, query: "StreamingQuery") -> None:
+        for each in self.tallies:
+            each.look_at(query)
 
     def _end(self, query: "StreamingQuery") -> None:
         """Wait for the batch that is running and for Spark's note of it, then stop."""

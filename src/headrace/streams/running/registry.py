@@ -38,6 +38,9 @@ class StoredOutput:
     writes: str | None = None
     """The topic that is written."""
 
+    query: str | None = None
+    """The output under whose name the query runs, if that is another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFlow:
@@ -161,5 +164,9 @@ class RegistryFile:
 
 def _output(stored: Mapping[str, Any]) -> StoredOutput:
     return StoredOutput(
-        stored["reads"], tuple(stored["patterns"]), stored["topic"], stored["writes"]
+        stored["reads"],
+        tuple(stored["patterns"]),
+        stored["topic"],
+        stored["writes"],
+        stored.get("query"),
     )

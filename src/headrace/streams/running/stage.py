@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.kafka import Cluster, ConfigOrigin, ensure_topic, list_topics, topic_config
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
-from headrace.streams.outputs import Output, SinkOutput, TopicOutput
+from headrace.streams.outputs import Output, SinkOutput, TopicOutput, query_names
 from headrace.streams.plan import sources
 from headrace.streams.running.errors import VersionRefused
 from headrace.streams.running.places import Place, root_of
@@ -63,7 +63,8 @@ class Stage:
     def note(self) -> None:
         """Remember the version, and give it topics like those it is to take the place of."""
         outputs = zip(self.flow.outputs, self.outputs, strict=True)
-        noted = {each.name: self._noted(given, each) for given, each in outputs}
+        queries = query_names(self.outputs)
+        noted = {each.name: self._noted(given, each, queries[each]) for given, each in outputs}
         RegistryFile(self.root).change(lambda registry: registry.noted(self.version, noted))
         if not self._is_first:
             for given, each in zip(self.flow.outputs, self.outputs, strict=True):
@@ -73,7 +74,7 @@ class Stage:
     def _is_first(self) -> bool:
         return self.version.name == FIRST
 
-    def _noted(self, given: Output, output: Output) -> StoredOutput:
+    def _noted(self, given: Output, output: Output, query: str) -> StoredOutput:
         reads = list(sources(output.node))
         topics = [topic for read in reads for topic in read.topics]
         return StoredOutput(
@@ -81,6 +82,7 @@ class Stage:
             patterns=tuple(read.pattern for read in reads if read.pattern is not None),
             topic=None if isinstance(given, SinkOutput) else given.topic,
             writes=None if isinstance(output, SinkOutput) else output.topic,
+            query=None if query == output.name else query,
         )
 
     def _create_alike(self, given: Output, output: Output) -> None:

@@ -88,7 +88,7 @@ def lag_of(
     connection: Connection,
 ) -> int:
     """Records before `ends` that an output has not read; of what it never read, all there are."""
-    position = committed_in(place.child(output)) or {}
+    position = committed_in(place.child(stored.query or output)) or {}
     mine = {each: end for each, end in ends.items() if _reads(stored, each.topic)}
     unread = [each for each, end in mine.items() if end > position.get(each, 0)]
     first = list_offsets(connection, unread, EARLIEST) if unread else {}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from headrace.streams.plan import DELETED
+from headrace.streams.plan import CONTROL, DELETED
 from headrace.streams.source.errors import InvalidOption
 from headrace.streams.source.options import SourceOptions
 
@@ -37,7 +37,7 @@ def added_fields(options: SourceOptions) -> "list[StructField]":
     columns = [f"{DELETED} boolean"] if options.key else []
     columns += [f"{PREFIX}{name} {_TYPES[name]}" for name in options.include]
     fields = schema_of(", ".join(columns)).fields if columns else []
-    return [*fields, *count_fields(options)]
+    return [*fields, *count_fields(options), *control_fields(options)]
 
 
 def count_fields(options: SourceOptions) -> "list[StructField]":
@@ -45,6 +45,13 @@ def count_fields(options: SourceOptions) -> "list[StructField]":
     from pyspark.sql.types import LongType, StructField
 
     return [StructField(name, LongType()) for name in COUNTS] if options.count_skipped else []
+
+
+def control_fields(options: SourceOptions) -> "list[StructField]":
+    """The column of control rows, if time is asked for."""
+    from pyspark.sql.types import BinaryType, StructField
+
+    return [] if options.time is None else [StructField(CONTROL, BinaryType())]
 
 
 def without_added(schema: "StructType", options: SourceOptions) -> "StructType":

@@ -56,11 +56,12 @@ class HeadraceDataSource(DataSource):
 
 
 class Task(InputPartition):
-    """What one task reads."""
+    """What one task reads, and what time it is in its batch."""
 
-    def __init__(self, ranges: tuple[Range, ...]) -> None:
+    def __init__(self, ranges: tuple[Range, ...], clock: int | None = None) -> None:
         super().__init__(ranges)
         self.ranges = ranges
+        self.clock = clock
 
 
 class BoundedReader(DataSourceReader):
@@ -126,8 +127,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a batch: the same offsets give the same tasks, always."""
-        between = tasks_between(SourceOffsets.from_json(start), SourceOffsets.from_json(end))
-        return [Task(ranges) for ranges in between]
+        last = SourceOffsets.from_json(end)
+        between = tasks_between(SourceOffsets.from_json(start), last)
+        # Without records there is still the time to be told.
+        if last.clock is not None and not between:
+            return [Task((), last.clock)]
+        return [Task(ranges, last.clock) for ranges in between]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of one task."""
@@ -150,4 +155,4 @@ def _read(
     from headrace.streams.source.reading import TaskReader
 
     assert isinstance(partition, Task)
-    return TaskReader(options, schema, judging).read(partition.ranges)
+    return TaskReader(options, schema, judging).read(partition.ranges, partition.clock)

@@ -39,6 +39,13 @@ class SourceOffsets:
     tasks: int = 1
     """Into how many tasks the batch is cut at most."""
 
+    clock: int | None = None
+    """What time it was when the batch was planned, in milliseconds; None if nobody asks for it.
+
+    A batch that is run again has the same time, and one may differ from the one before in nothing
+    but this: a tick, which lets those who wait for events notice that none come.
+    """
+
     def to_json(self) -> dict[str, Any]:
         """As it is stored; equal offsets are equal texts."""
         stored: dict[str, Any] = {"version": VERSION, "topics": _nested(self.offsets)}
@@ -50,6 +57,8 @@ class SourceOffsets:
             stored["lost"] = _nested(self.lost)
         if self.tasks != 1:
             stored["tasks"] = self.tasks
+        if self.clock is not None:
+            stored["clock"] = self.clock
         return stored
 
     @classmethod
@@ -67,6 +76,7 @@ class SourceOffsets:
             begins=_flat(stored.get("begins", {})),
             lost=_flat(stored.get("lost", {})),
             tasks=stored.get("tasks", 1),
+            clock=stored.get("clock"),
         )
 
 

@@ -38,6 +38,11 @@ _NAMES: Final = frozenset(
         "max_records_per_second",
         "group",
         "parallelism",
+        "time",
+        "time_by",
+        "time_until",
+        "time_max_ahead_ms",
+        "time_tick_ms",
     }
 )
 
@@ -64,6 +69,14 @@ class SourceOptions:
     max_records_per_second: float | None = None
     group: str | None = None
     parallelism: int = 1
+    time: str | None = None
+    """The column of event time; with it every task ends with a control row that tells of time."""
+
+    time_by: str | None = None
+    time_until: str | None = None
+    time_max_ahead_ms: int | None = None
+    time_tick_ms: int | None = None
+    """How long nothing may come before a batch without records tells what time it is."""
 
     def wants(self, topic: str) -> bool:
         """Whether records of a topic are to be read."""
@@ -106,6 +119,11 @@ def parse_options(given: Mapping[str, str], clock: Clock | None = None) -> Sourc
         max_records_per_second=_rate(options, "max_records_per_second"),
         group=options.get("group") or None,
         parallelism=_positive(options, "parallelism") or len(os.sched_getaffinity(0)),
+        time=options.get("time") or None,
+        time_by=options.get("time_by") or None,
+        time_until=options.get("time_until") or None,
+        time_max_ahead_ms=_positive(options, "time_max_ahead_ms"),
+        time_tick_ms=_positive(options, "time_tick_ms"),
     )
 
 

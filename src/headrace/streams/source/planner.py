@@ -6,6 +6,7 @@ be remembered across a restart.
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from headrace.clock import Clock, SystemClock
 from headrace.kafka import ClusterUnreachable, Partition, UnknownTopic
@@ -38,8 +39,9 @@ class Planner:
     ) -> None:
         self._options = options
         self._connection = connection or connect(options.kafka)
+        self._clock = clock or SystemClock()
         rate = options.max_records_per_second
-        self._pace = None if rate is None else Pace(rate, clock or SystemClock())
+        self._pace = None if rate is None else Pace(rate, self._clock)
         self._until: Mapping[Partition, int] | None = None
         self._away: set[str] = set()
         self.latest_seen: Mapping[Partition, int] = {}
@@ -86,7 +88,7 @@ class Planner:
         backlog = {each: max(end - going_on[each], 0) for each, end in ends.items()}
         granted = admit(backlog, self._limit(limit))
         if not moved and not any(granted.values()):
-            return start
+            return self._ticked(start)
         ids = {**start.ids, **_ids(topics.values())}
         read = {each: going_on[each] + granted[each] for each in ends}
         return SourceOffsets(
@@ -95,7 +97,26 @@ class Planner:
             begins={**_unmoved(start), **moved},
             lost=_add_lost(start, moved, ids),
             tasks=self._options.parallelism,
+            clock=self._now(start),
         )
+
+    def _now(self, start: SourceOffsets) -> int | None:
+        """The clock of a batch, which does not go back from one to the next."""
+        if self._options.time is None:
+            return None
+        return max(self._clock.now_ms(), start.clock or 0)
+
+    def _ticked(self, start: SourceOffsets) -> SourceOffsets:
+        """A batch of nothing but the clock, if it is time for one; else `start` itself.
+
+        Whoever reads what is there and then stops wants no such batches: they would never end.
+        """
+        tick, now = self._options.time_tick_ms, self._now(start)
+        if tick is None or now is None or start.clock is None or self._until is not None:
+            return start
+        if now - start.clock < tick:
+            return start
+        return replace(start, begins=_unmoved(start), clock=now)
 
     def _limit(self, limit: int | None) -> int | None:
         limits = [limit, self._pace.allowance() if self._pace else None]

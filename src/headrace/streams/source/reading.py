@@ -4,7 +4,7 @@ This runs in Spark's Python workers. A worker lives longer than a task, and so d
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,10 +17,12 @@ from headrace.streams.formats import decoder
 from headrace.streams.formats.calendar import beyond_calendar
 from headrace.streams.formats.dead_letters import dead_letters
 from headrace.streams.formats.decoding import Decoded, Decoder, reject
+from headrace.streams.plan import CONTROL
 from headrace.streams.source.columns import COUNTS, included_arrays
 from headrace.streams.source.errors import UnreadableRecords
 from headrace.streams.source.options import SourceOptions
 from headrace.streams.source.splits import Range
+from headrace.streams.time.observing import Observing
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -50,26 +52,45 @@ class TaskReader:
         self._rejected = 0
         self._lost = 0
 
-    def read(self, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
-        """The rows of some ranges, in order.
+    def read(self, ranges: Sequence[Range], clock: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of some ranges, in order, and then what they tell of time, if that is asked for.
+
+        `clock` is the time of the batch in milliseconds.
 
         Raises `UnreadableRecords` and `OffsetsGone` unless the options say to skip what they are
         about; then their numbers are in a last row, if the options ask for it, and in the log.
         """
+        observing = None if clock is None else self._observing(clock)
         for wanted in ranges:
             for records in self.records(wanted):
                 rows = self._rows(records, wanted)
                 if rows.num_rows:
                     yield rows
+                if observing is not None:
+                    observing.add(f"{wanted.partition.topic}-{wanted.partition.number}", rows)
         if self._rejected:
             logger.warning("skipped %d records that do not parse", self._rejected)
         if self._options.count_skipped and (self._rejected or self._lost):
-            yield self._counts()
+            counts = zip(COUNTS, (self._rejected, self._lost), strict=True)
+            yield self._row_of_nothing_but(dict(counts))
+        if observing is not None:
+            yield self._row_of_nothing_but({CONTROL: observing.told.to_bytes()})
 
-    def _counts(self) -> pa.RecordBatch:
-        """A row of nothing but what was skipped."""
-        counts = dict(zip(COUNTS, (self._rejected, self._lost), strict=True))
-        arrays = [pa.array([counts.get(field.name)], field.type) for field in self._target]
+    def _observing(self, clock: int) -> Observing | None:
+        options = self._options
+        if options.time is None or self._only_rejected:
+            return None
+        ahead = options.time_max_ahead_ms
+        return Observing(
+            clock * 1000,
+            options.time,
+            by=options.time_by,
+            until=options.time_until,
+            ahead=None if ahead is None else ahead * 1000,
+        )
+
+    def _row_of_nothing_but(self, values: Mapping[str, object]) -> pa.RecordBatch:
+        arrays = [pa.array([values.get(field.name)], field.type) for field in self._target]
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
     def records(self, wanted: Range) -> Iterator[pa.RecordBatch]:
@@ -118,9 +139,11 @@ class TaskReader:
         return self._completed([*decoded.rows.columns, *included], accepted.num_rows)
 
     def _completed(self, given: list[pa.Array], count: int) -> pa.RecordBatch:
-        """Columns in the types that Spark was told of, with no counts."""
+        """Columns in the types that Spark was told of, with no counts and nothing of time."""
         if self._options.count_skipped:
             given = [*given, *[pa.nulls(count, pa.int64())] * len(COUNTS)]
+        if self._options.time is not None and not self._only_rejected:
+            given = [*given, pa.nulls(count, pa.binary())]
         arrays = [
             array if array.type == field.type else array.cast(field.type)
             for array, field in zip(given, self._target, strict=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headrace.streams.formats import row_schema
 from headrace.streams.formats.dead_letters import dead_letter_schema
 from headrace.streams.formats.schemas import nullable
-from headrace.streams.source.columns import added_fields, count_fields, without_added
+from headrace.streams.source.columns import PREFIX, added_fields, count_fields, without_added
 from headrace.streams.source.errors import InvalidOption
 from headrace.streams.source.options import SourceOptions
 
@@ -23,8 +23,12 @@ def source_schema(options: SourceOptions) -> "StructType":
     for name in options.key:
         if name not in rows.names:
             raise InvalidOption(f"key = {name} is no column; there are {', '.join(rows.names)}.")
-    if options.key or options.count_skipped:
-        # Of what is deleted or skipped there is nothing to put into them.
+    known = {*rows.names, *(f"{PREFIX}{each}" for each in options.include)}
+    for column in (options.time, options.time_by, options.time_until):
+        if column is not None and column not in known:
+            raise InvalidOption(f"time = {column} is no column; there are {', '.join(rows.names)}.")
+    if options.key or options.count_skipped or options.time is not None:
+        # Of what is deleted or skipped, or tells of time, there is nothing to put into them.
         rows = nullable(rows)
     return StructType([*rows.fields, *added_fields(options)])
 

@@ -22,7 +22,7 @@ from headrace.streams.state.runs import Run
 from headrace.streams.state.spilling import Room
 from headrace.streams.state.storage import Storage
 from headrace.streams.state.table import StateTable
-from headrace.streams.state.watermarks import Watermark
+from headrace.streams.state.watermarks import CLOCK, Watermark
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,7 +92,7 @@ class Bucket:
             for name, kept in self._description.tables.items()
         }
         clock, watermark = self._advanced(record, bounds)
-        said = self._job.operator.update(State(tables), events, watermark)
+        said = self._job.operator.update(State(tables), _timed(events, bounds), watermark)
         expired = _expire(tables, watermark)
         outputs = self._outputs(said)
         kept_runs, after = self._stored(record, runs, tables, clock, watermark)
@@ -269,6 +269,17 @@ def caught_up(
             if fresh[number] or fresh[earlier]:
                 runs[earlier].give_way_to(run)
     return dict(zip(stored, runs, strict=True))
+
+
+def _timed(
+    events: "Mapping[str, pl.DataFrame]", bounds: Mapping[str, int]
+) -> "Mapping[str, pl.DataFrame]":
+    """The events, and beside them the time of the batch, if that was told."""
+    import polars as pl
+
+    if CLOCK not in bounds:
+        return events
+    return {**events, CLOCK: pl.DataFrame({CLOCK: [bounds[CLOCK]]})}
 
 
 def _expire(tables: Mapping[str, StateTable], watermark: int | None) -> int:

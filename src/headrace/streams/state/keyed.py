@@ -23,7 +23,7 @@ from headrace.streams.state.budget import Limits
 from headrace.streams.state.errors import InvalidOperator
 from headrace.streams.state.operator import Description, Operator
 from headrace.streams.state.packing import PACKED, TAGGED, Packing, unpacking
-from headrace.streams.state.watermarks import Watermark
+from headrace.streams.state.watermarks import Watermark, without_control
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -169,7 +169,7 @@ def _prepared(name: str, given: Input, operator: Operator) -> str:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     empty: Any = to_arrow_schema(given.rows.schema, timezone="UTC").empty_table()
-    prepared = operator.prepare(name, to_polars(empty))
+    prepared = operator.prepare(name, without_control(to_polars(empty)))
     for column in given.key:
         if column not in prepared.columns:
             raise InvalidOperator(

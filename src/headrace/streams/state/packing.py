@@ -17,7 +17,7 @@ import pyarrow as pa
 from headrace.streams.state.blobs import from_blob, to_blob, to_polars
 from headrace.streams.state.hashing import KEYS, hashes
 from headrace.streams.state.operator import Operator
-from headrace.streams.state.watermarks import Watermark, merged
+from headrace.streams.state.watermarks import Watermark, merged, without_control
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +71,7 @@ class Packing:
             events = to_polars(rows)
             if self.watermark is not None:
                 bounds = merged([bounds, self.watermark.observe(self.source, events)])
-            blobs = self._blobs(self.operator.prepare(self.source, events))
+            blobs = self._blobs(self.operator.prepare(self.source, without_control(events)))
             if blobs:
                 yield self._packed(task, part, blobs, {})
                 part += 1

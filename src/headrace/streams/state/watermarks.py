@@ -10,17 +10,26 @@ bound that no time reaches, and the time of the batch is a source of its own.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.streams.plan import CONTROL
 
 if TYPE_CHECKING:
     import polars as pl
+
+CLOCK: Final = "clock"
+"""The name of the bound that is the time of the batch. Operators find it among their events, as one
+row of one column of this name, if the watermark tells it."""
 
 
 class Watermark(Protocol):
     """How far event time has come, told from what passes. Pickled to the workers."""
 
     def observe(self, source: str, events: "pl.DataFrame") -> Mapping[str, int]:
-        """Bounds that some events of an input give, before `Operator.prepare` has seen them."""
+        """Bounds that some events of an input give, before `Operator.prepare` has seen them.
+
+        Among them are the control rows of sources, which the operator does not see.
+        """
         ...
 
     def advance(self, memory: str, bounds: Mapping[str, int]) -> tuple[str, int | None]:
@@ -30,6 +39,13 @@ class Watermark(Protocol):
         must not be smaller than the one before. The same arguments must give the same answer.
         """
         ...
+
+
+def without_control(events: "pl.DataFrame") -> "pl.DataFrame":
+    """The events alone, without the rows that only tell of time."""
+    if CONTROL not in events.columns:
+        return events
+    return events.filter(events[CONTROL].is_null()).drop(CONTROL)
 
 
 def merged(bounds: "list[Mapping[str, int]]") -> dict[str, int]:

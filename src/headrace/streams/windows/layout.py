@@ -12,15 +12,12 @@ from headrace.streams.errors import InvalidFlow, UnknownColumn
 from headrace.streams.names import did_you_mean
 from headrace.streams.state.blobs import to_polars
 from headrace.streams.state.operator import Kept, State
+from headrace.streams.state.watermarks import CLOCK
 from headrace.streams.windows.measures import Measures
 from headrace.streams.windows.policies import Policy
 
 INPUT: Final = "input"
 """The name under which `update` is given the events."""
-
-CLOCK: Final = "clock"
-"""The name under which `update` is given the time of the batch, one row of one column of this name,
-in microseconds; needed for windows that speak every so often."""
 
 EVERYTHING: Final = "_all"
 """The column, always 0, that the input of windows without `by` is keyed by."""

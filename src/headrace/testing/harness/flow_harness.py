@@ -12,8 +12,9 @@ from headrace.kafka import Partition
 from headrace.settings.units import parse_duration
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
-from headrace.streams.outputs import Output, SinkOutput
-from headrace.streams.plan import ReadTopics
+from headrace.streams.outputs import Output, SinkOutput, queries_of, query_names
+from headrace.streams.plan import ReadTopics, operator_of
+from headrace.streams.session import stateful_session
 from headrace.testing.harness.clock import SharedClock
 from headrace.testing.harness.collected import Collected, Record, collected
 from headrace.testing.harness.crashes import KillPoint, kill_point
@@ -247,8 +248,10 @@ class FlowHarness:
         self._clock = SharedClock.starting_at(milliseconds(self._now, "now"), directory / "clock")
         spark = self._spark or self._flow.spark
         self._queries = {
-            each.name: HarnessQuery(Feed(spark, self._tasks), directory / each.name, self._clock)
-            for each in self._flow.outputs
+            each.name: HarnessQuery(
+                _feed(spark, each, self._tasks), directory / each.name, self._clock
+            )
+            for each, *_ in queries_of(self._flow.outputs)
         }
         try:
             self._start(self._flow)
@@ -262,15 +265,15 @@ class FlowHarness:
 
     def _start(self, flow: "Flow") -> None:
         """Start every query of a flow; what is refused leaves the flow as it was, and stopped."""
-        for output in flow.outputs:
+        for output, *_ in queries_of(flow.outputs):
             if output.name not in self._queries:
                 raise HarnessError(
                     f"The output {output.name} was not there when the harness began; begin a new "
                     "one, since this one has no record of what the output would have read."
                 )
         try:
-            for output in flow.outputs:
-                self._queries[output.name].start(flow, output)
+            for outputs in queries_of(flow.outputs):
+                self._queries[outputs[0].name].start(flow, outputs)
         except BaseException:
             self._stop("was refused")
             raise
@@ -283,7 +286,7 @@ class FlowHarness:
 
     def _step(self, dies_after: KillPoint | None) -> None:
         self._require_alive()
-        step = self._script.take()
+        step = self._script.take(self._open_clock().now_ms())
         for query in self._queries.values():
             query.dies_after(dies_after)
             query.feed(step)
@@ -320,8 +323,9 @@ class FlowHarness:
     def _all(self) -> Iterator[tuple[Output, _Place, Collected]]:
         """All that was written, output by output, batch by batch, and where it is."""
         self._open_clock()
+        names = query_names(self._flow.outputs)
         for output in self._flow.outputs:
-            for part in self._queries[output.name].parts:
+            for part in self._queries[names[output]].parts(output.name):
                 for number, each in enumerate(collected(output, part)):
                     yield output, (part.path, number), each
 
@@ -367,6 +371,11 @@ class FlowHarness:
                 "`with FlowHarness(flow) as harness:`."
             )
         return self._clock
+
+
+def _feed(spark: "SparkSession", output: Output, tasks: int) -> Feed:
+    """What a query reads, in a session that can keep its state."""
+    return Feed(spark if operator_of(output.node) is None else stateful_session(spark), tasks)
 
 
 def _wants(read: ReadTopics, topic: str) -> bool:

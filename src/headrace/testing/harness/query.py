@@ -1,12 +1,15 @@
 """One query of a flow in a harness: started, given a step, killed, and started again."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.clock import Clock
 from headrace.streams.connectors import reading_through
 from headrace.streams.outputs import Output
+from headrace.streams.plan import operator_of
+from headrace.streams.running.branches import into_branches, told
 from headrace.streams.running.checkpoints import checkpoint_of
 from headrace.streams.running.failures import root_cause
 from headrace.streams.running.places import LocalPlace
@@ -28,9 +31,10 @@ if TYPE_CHECKING:
 
 
 class HarnessQuery:
-    """What makes one output: its feed and its directory stay, its runs come and go."""
+    """What makes some outputs: its feed and its directory stay, its runs come and go."""
 
     def __init__(self, feed: Feed, directory: Path, clock: Clock) -> None:
+        """Take what it reads, and where it keeps what it knows and what its outputs get."""
         self._feed = feed
         self._checkpoints = directory / "checkpoints"
         self._rows = directory / "rows"
@@ -40,9 +44,9 @@ class HarnessQuery:
         self._dies_after: KillPoint | None = None
         self._raised: BaseException | None = None
 
-    def start(self, flow: "Flow", output: Output) -> None:
-        """Run the output on the checkpoint that is there, which may not fit; refused if so."""
-        prepared = self._prepared(flow, output)
+    def start(self, flow: "Flow", outputs: Sequence[Output]) -> None:
+        """Run the outputs on the checkpoint that is there, which may not fit; refused if so."""
+        prepared = self._prepared(flow, outputs)
         self._name = prepared.name
         self._raised = self._dies_after = None
 
@@ -85,29 +89,45 @@ class HarnessQuery:
             self._query.stop()
             self._query = None
 
-    @property
-    def parts(self) -> list[Part]:
-        """All that its output has got."""
-        return parts(self._rows)
+    def parts(self, output: str) -> list[Part]:
+        """All that one of its outputs has got."""
+        return parts(self._rows / output)
 
-    def _prepared(self, flow: "Flow", output: Output) -> Prepared:
+    def _prepared(self, flow: "Flow", outputs: Sequence[Output]) -> Prepared:
+        output = outputs[0]
         checkpoint = checkpoint_of(flow.name, output, LocalPlace(self._checkpoints))
         checkpoint.check()
         connector = ScriptedTopics(self._feed.packed)
+        sink = self._sink(output)
         with reading_through(connector):
+            if (operator := operator_of(output.node)) is not None:
+                found = told(operator, outputs, connector, self._sink)
+                checkpoint.check_plan(found.shape, inputs_of(found.tagged))
+                branches = found.branches
+                return Prepared(
+                    flow.name, output, found.tagged, sink, checkpoint, "update", branches
+                )
             rows = compile_output(output, connector)
         shape = state_shape(rows)
         checkpoint.check_plan(shape, inputs_of(rows))
-        sink = CollectingSink(self._rows, self._clock)
         return Prepared(flow.name, output, rows, sink, checkpoint, output_mode(shape))
+
+    def _sink(self, output: Output) -> Sink:
+        return CollectingSink(self._rows / output.name, self._clock)
 
     def _apply(self, prepared: Prepared, rows: "DataFrame", number: int) -> None:
         point = self._dies_after
         if point is KillPoint.READ:
             raise Killed
-        sink: Sink = prepared.sink
-        if point in (KillPoint.WRITE, KillPoint.FIRST_COMMIT):
-            sink = DyingSink(sink, point)
-        foreach_batch(sink, prepared.name)(rows, number)
+        dying = point if point in (KillPoint.WRITE, KillPoint.FIRST_COMMIT) else None
+        if prepared.branches:
+            branches = [replace(each, sink=_dying(each.sink, dying)) for each in prepared.branches]
+            into_branches(branches, prepared.name)(rows, number)
+        else:
+            foreach_batch(_dying(prepared.sink, dying), prepared.name)(rows, number)
         if point not in (None, KillPoint.COMMIT):
             raise Killed
+
+
+def _dying(sink: Sink, point: KillPoint | None) -> Sink:
+    return sink if point is None else DyingSink(sink, point)

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.kafka import Partition
 from headrace.streams.source.splits import Range
@@ -12,8 +12,8 @@ from headrace.testing.harness.events import SentRecord
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NOTHING: Final = b""
-"""What a step contains in which nothing was sent: it is a batch all the same."""
+_NOBODY: Final = Partition("", 0)
+"""The partition of a step without records; no stream reads a topic without a name."""
 
 
 class Script:
@@ -43,26 +43,37 @@ class Script:
         self._next[partition] = record.offset + 1
         self._waiting.setdefault(partition, []).append(record)
 
-    def take(self) -> list[bytes]:
-        """All that waits, as what one step of the source contains."""
+    def take(self, clock_ms: int) -> list[bytes]:
+        """All that waits, as what one step of the source contains at this time.
+
+        A step in which nothing was sent is a batch all the same, which tells what time it is.
+        """
         waiting, self._waiting = self._waiting, {}
-        return [_packed(partition, waiting[partition]) for partition in sorted(waiting)] or [
-            NOTHING
-        ]
+        sent = [_packed(partition, waiting[partition], clock_ms) for partition in sorted(waiting)]
+        return sent or [_packed(_NOBODY, (), clock_ms)]
 
 
-def unpacked(packed: bytes) -> "tuple[Range, pa.RecordBatch]":
-    """The records of one partition, and the range of offsets that they are."""
+class Sent(NamedTuple):
+    """What a step contains of one partition."""
+
+    clock_ms: int
+    range: Range
+    records: "pa.RecordBatch"
+
+
+def unpacked(packed: bytes) -> Sent:
+    """The records of one partition, the range of offsets that they are, and the step's time."""
     import pyarrow as pa
 
     (records,) = pa.ipc.open_stream(packed)
     about = records.schema.metadata
     partition = Partition(about[b"topic"].decode(), int(about[b"partition"]))
-    offsets = records.column("offset").to_pylist()
-    return Range(partition, offsets[0], offsets[-1] + 1), records
+    offsets = records.column("offset").to_pylist() or [0]
+    end = offsets[-1] + 1 if records.num_rows else 0
+    return Sent(int(about[b"clock"]), Range(partition, offsets[0], end), records)
 
 
-def _packed(partition: Partition, records: Sequence[SentRecord]) -> bytes:
+def _packed(partition: Partition, records: Sequence[SentRecord], clock_ms: int) -> bytes:
     import pyarrow as pa
 
     from headrace.records.arrow import RECORD_SCHEMA
@@ -77,7 +88,11 @@ def _packed(partition: Partition, records: Sequence[SentRecord]) -> bytes:
         }
         for each in records
     ]
-    about = {"topic": partition.topic, "partition": str(partition.number)}
+    about = {
+        "topic": partition.topic,
+        "partition": str(partition.number),
+        "clock": str(clock_ms),
+    }
     batch = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA.with_metadata(about))
     packed = io.BytesIO()
     with pa.ipc.new_stream(packed, batch.schema) as stream:

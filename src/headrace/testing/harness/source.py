@@ -88,9 +88,10 @@ def _reading(
     def read(steps: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         from headrace.testing.harness.scripted_reading import ScriptedReader
 
-        packed = [each for step in steps for each in step.column(0).to_pylist() if each]
-        ranges = dict(unpacked(each) for each in packed)
-        wanted = [each for each in ranges if options.wants(each.partition.topic)]
-        return ScriptedReader(options, schema, judging, ranges).read(wanted)
+        sent = [unpacked(each) for step in steps for each in step.column(0).to_pylist()]
+        records = {each.range: each.records for each in sent if each.records.num_rows}
+        wanted = [each for each in records if options.wants(each.partition.topic)]
+        clock = max((each.clock_ms for each in sent), default=None)
+        return ScriptedReader(options, schema, judging, records).read(wanted, clock)
 
     return read

@@ -1,0 +1,213 @@
+"""`stream.window(...).agg(...)`: from the words to a node, and from the node to keyed state."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.streams.errors import InvalidFlow
+from headrace.streams.names import did_you_mean
+from headrace.streams.plan import (
+    CHANGE,
+    CONTROL,
+    LateRows,
+    Node,
+    Upserts,
+    WindowAggregate,
+    operator_of,
+    require_columns,
+    sources,
+)
+from headrace.streams.rows import Stream, Table
+from headrace.streams.time import Watermark
+from headrace.streams.windows.policies import policy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.streams.flow import Flow
+    from headrace.streams.state.keyed import Keyed
+    from headrace.streams.windows import Window
+    from headrace.streams.windows.durations import Duration
+    from headrace.streams.windows.expressions import Applied
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """A stream cut into windows, of which nothing is computed yet."""
+
+    flow: "Flow"
+    node: Node
+    spec: "Window"
+    by: tuple[str, ...]
+    late: str
+    lateness: "Duration | None"
+    emit: str
+
+    def __post_init__(self) -> None:
+        policy(self.late, self.lateness, self.emit)
+        require_columns(self.by, self.node, "window")
+        if (before := operator_of(self.node)) is not None:
+            raise InvalidFlow(
+                f"{before.label[0]} is in front of another window; let its results be a topic, "
+                "with flow.topic, and read that with flow.stream."
+            )
+
+    def agg(self, **aggregates: "str | Applied") -> "WindowTable":
+        """What is computed of each window and group: `total="sum(price)"`, by any names.
+
+        Aggregates are SQL, or `Applied` for those of your own; expressions of several are fine, as
+        in `share="sum(paid) / count(*)"`.
+        """
+        from headrace.streams.windows.expressions import taken_apart
+
+        if not aggregates:
+            raise InvalidFlow('agg needs something to compute, as in n="count(*)".')
+        time = _time_of(self.node)
+        node = WindowAggregate(
+            self.node,
+            self.spec,
+            self.by,
+            aggregates,
+            time,
+            self.late,
+            self.lateness,
+            self.emit,
+            self.flow.name,
+        )
+        for name in (*node.key, CHANGE):
+            if name in aggregates:
+                raise InvalidFlow(f"agg: the result has a column {name} already; rename yours.")
+        taken_apart(aggregates)
+        return WindowTable(self.flow, node)
+
+
+class WindowTable(Table):
+    """The results of windows: one row per window and group."""
+
+    __slots__ = ("_operator",)
+
+    def __init__(self, flow: "Flow", operator: WindowAggregate) -> None:
+        super().__init__(flow, Upserts(operator), operator.key)
+        self._operator = operator
+
+    @property
+    def main(self) -> "WindowTable":
+        """The results, which is this table itself."""
+        return self
+
+    @property
+    def late(self) -> Stream:
+        """Events that came too late, with `_reason` and the `_watermark` that they were behind.
+
+        All outputs of one `agg`, this one too, run as one query and commit together.
+        """
+        if self._operator.late == "drop":
+            raise InvalidFlow(
+                'With late="drop" events that come too late are only counted; say late="side" to '
+                'have them, or late="correct" to correct what was said.'
+            )
+        return Stream(self._flow, LateRows(self._operator))
+
+    def changes(self) -> Stream:
+        """Every change in the order it was made, in `_change` what kind it is.
+
+        `insert` and `delete`, and for a result that is corrected the old row as `update_before`
+        and the new one as `update_after`.
+        """
+        return Stream(self._flow, self._operator)
+
+    def _next(self, node: Node) -> Any:
+        return Table(self._flow, node, self.key)
+
+
+def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
+    """The operator of windows on its input, which has control rows among the others."""
+    from pyspark.sql.functions import expr, lit
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from headrace.streams.state.keyed import Input, keyed
+    from headrace.streams.time.tracker import Tracker
+    from headrace.streams.windows.expressions import taken_apart
+    from headrace.streams.windows.layout import EVERYTHING, INPUT
+    from headrace.streams.windows.operators import window_operator
+
+    _require_time(node, rows)
+    parts = taken_apart(node.aggregates)
+    events = rows.withColumns({name: expr(each) for name, each in parts.arguments.items()})
+    if node.late == "drop":
+        chosen = dict.fromkeys((*node.by, node.time, *parts.arguments, CONTROL))
+        events = events.select(*(f"`{name}`" for name in chosen))
+    if not node.by:
+        events = events.withColumn(EVERYTHING, lit(0).cast("byte"))
+    operator = window_operator(
+        "window",
+        node.spec,
+        by=node.by,
+        aggregates=parts.calls,
+        time=node.time,
+        input_schema=to_arrow_schema(events.drop(CONTROL).schema, timezone="UTC"),
+        late=node.late,
+        lateness=node.lateness,
+        emit=node.emit,
+    )
+    tracker = Tracker(_rules_of(node))
+    inputs = {INPUT: Input(events, node.by or (EVERYTHING,))}
+    return keyed(inputs, operator, flow=node.flow, watermark=tracker)
+
+
+def results(node: WindowAggregate, main: "DataFrame") -> "DataFrame":
+    """The changes of the table, with the expressions over what the window has computed."""
+    from pyspark.sql.functions import expr
+
+    from headrace.streams.windows.expressions import taken_apart
+
+    parts = taken_apart(node.aggregates)
+    kept = [f"`{name}`" for name in node.key]
+    made = [expr(each).alias(name) for name, each in parts.results.items()]
+    return main.select(*kept, *made, CHANGE)
+
+
+def tick_of(node: WindowAggregate) -> int | None:
+    """Milliseconds of silence after which windows have to look at the clock; None for never."""
+    said = policy(node.late, node.lateness, node.emit)
+    waits = [_rules_of(node).patience, said.interval or None]
+    return min((max(each // 1000, 1) for each in waits if each is not None), default=None)
+
+
+def state_of(node: WindowAggregate, keyed: "Keyed") -> str:
+    """What the stored state of windows depends on, in words that are the same for equal state."""
+    made = ", ".join(
+        f"{name} = {each if isinstance(each, str) else repr(each)}"
+        for name, each in node.aggregates.items()
+    )
+    said = policy(node.late, node.lateness, node.emit)
+    by = ", ".join(node.by) or "nothing"
+    return f"window {node.spec} by {by} of {made}; {said}; {keyed.buckets} buckets"
+
+
+def _rules_of(node: WindowAggregate) -> Watermark:
+    read = next(sources(node))
+    return read.watermark or Watermark()
+
+
+def _time_of(node: Node) -> str:
+    for read in sources(node):
+        if read.time is not None:
+            return read.time
+    raise InvalidFlow(
+        "A window needs to know when things happened: name the column where the stream is read, "
+        'as in flow.stream(..., time="at").'
+    )
+
+
+def _require_time(node: WindowAggregate, rows: "DataFrame") -> None:
+    kinds = {field.name: field.dataType.simpleString() for field in rows.schema}
+    if node.time not in kinds:
+        raise InvalidFlow(
+            f"{node.label[0]}: the column of time, {node.time}, is not there any more; "
+            f"{did_you_mean(node.time, [each for each in kinds if each != CONTROL])}"
+        )
+    if kinds[node.time] not in ("timestamp", "timestamp_ntz", "bigint"):
+        raise InvalidFlow(
+            f"{node.label[0]}: {node.time} is of type {kinds[node.time]}, which is no time; make "
+            "it a timestamp."
+        )
