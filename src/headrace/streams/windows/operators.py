@@ -11,7 +11,7 @@ from headrace.streams.windows.layout import Layout
 from headrace.streams.windows.measures import Call, Measures
 from headrace.streams.windows.policies import policy
 from headrace.streams.windows.sessions import SessionWindows
-from headrace.streams.windows.sliding import SlidingWindows
+from headrace.streams.windows.unaligned import SlidingWindows
 
 
 def window_operator(
