@@ -91,6 +91,7 @@ def test_what_was_skipped_is_added_up_and_shown():
     now = tally.now
     assert (now.read, now.rejected, now.lost) == (12, 3, 6)
     assert line_of(now).endswith("3 rejected, 6 lost")
+    assert line_of(replace(now, late=2)).endswith("3 rejected, 6 lost, 2 late")
     text = exposition([now])
     assert 'headrace_flow_records_rejected_total{flow="shop",output="large"} 3\n' in text
     assert 'headrace_flow_records_lost_total{flow="shop",output="large"} 6\n' in text

@@ -44,7 +44,8 @@ def test_windows_go_on_after_a_restart_and_refuse_another_window(
         late: (3, 0),
     }
     topics.write(source, event(4, "10:00:30"), event(8, "10:01:30"), event(0, "10:02:00"))
-    flow(tumbling("1 minute")).run(once=True)
+    report = flow(tumbling("1 minute")).run(once=True)
+    assert sum(each.late for each in report.queries) == 1
     assert [value["total"] for _, value in topics.read(counts)] == [3, 8]  # type: ignore[index]
     assert [value["n"] for _, value in topics.read(late)] == [4]  # type: ignore[index]
     with pytest.raises(CheckpointMismatch, match="--rebuild"):

@@ -7,6 +7,7 @@ when all have it, and outputs that have it already write nothing if it comes aga
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.streams.compile import compile_operator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.streams.connectors import Connector
+    from headrace.streams.state.keyed import Keyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Told:
     """Of its state, for the manifest."""
 
     branches: tuple[Branch, ...]
+    left_out: "Callable[[DataFrame], int]"
+    """How many events of a batch some window did not take, wherever else they went."""
 
 
 def told(
@@ -70,25 +74,36 @@ def told(
             )
         return Branch(output, sink_of(output), rows)
 
-    return Told(keyed.tagged, (*own, state_of(operator, keyed)), tuple(map(branch, outputs)))
+    shape = (*own, state_of(operator, keyed))
+    return Told(keyed.tagged, shape, tuple(map(branch, outputs)), partial(_left_out, keyed))
 
 
 def into_branches(
-    branches: Sequence[Branch],
+    query: Told,
     name: str,
     tell: Callable[[Output, Applied], None] = lambda output, applied: None,
+    tell_left_out: Callable[[int], None] = lambda events: None,
 ) -> "Callable[[DataFrame, int], None]":
-    """What `foreachBatch` wants; `tell` hears of every output of every batch."""
+    """What `foreachBatch` wants.
+
+    `tell` hears of every output of every batch, and `tell_left_out` how many of its events some
+    window did not take.
+    """
 
     def apply_batch(tagged: "DataFrame", number: int) -> None:
-        query = identity(name, tagged)
+        identified = identity(name, tagged)
         kept = tagged.persist()
         try:
-            for each in branches:
+            for each in query.branches:
                 rows = each.rows(kept)
-                batch = Batch(f"{query}.{each.output.name}", number, partitions_of(rows))
+                batch = Batch(f"{identified}.{each.output.name}", number, partitions_of(rows))
                 tell(each.output, apply(each.sink, batch, rows))
+            tell_left_out(query.left_out(kept))
         finally:
             kept.unpersist()
 
     return apply_batch
+
+
+def _left_out(keyed: "Keyed", batch: "DataFrame") -> int:
+    return sum(keyed.collected("counts", batch).column("rows").to_pylist())

@@ -104,5 +104,5 @@ def line_of(query: QueryProgress) -> str:
 
 def skipped_of(query: QueryProgress) -> list[str]:
     """What a query has left out, each kind in a word."""
-    counts = {"rejected": query.rejected, "lost": query.lost}
+    counts = {"rejected": query.rejected, "lost": query.lost, "late": query.late}
     return [f"{count:,} {kind}" for kind, count in counts.items() if count]

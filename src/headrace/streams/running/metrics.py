@@ -25,6 +25,12 @@ _ABOUT: tuple[tuple[str, str, str, _Value], ...] = (
         "Records that were gone before they were read and were skipped in this run.",
         lambda each: each.lost,
     ),
+    (
+        "events_late_total",
+        "counter",
+        "Events that a window did not take in this run, being too late or without a time.",
+        lambda each: each.late,
+    ),
     ("restarts_total", "counter", "Times it was started again.", lambda each: each.restarts),
     ("rows_per_second", "gauge", "Rows per second in the last batch.", lambda each: each.rate),
     ("lag_records", "gauge", "Records that are still to be read.", lambda each: each.lag),

@@ -45,7 +45,7 @@ def prepare(stage: Stage, outputs: tuple[Output, ...], checkpoint: Checkpoint) -
         found = told(operator, outputs, connector, lambda each: _sink(flow, each))
         checkpoint.check_plan(found.shape, inputs_of(found.tagged))
         sink = found.branches[0].sink
-        return Prepared(title, output, found.tagged, sink, checkpoint, "update", found.branches)
+        return Prepared(title, output, found.tagged, sink, checkpoint, "update", found)
     rows = compile_output(output, FollowingAliases(kafka, stage.aliases))
     shape = state_shape(rows)
     checkpoint.check_plan(shape, inputs_of(rows))

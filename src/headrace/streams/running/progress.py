@@ -71,6 +71,10 @@ class QueryProgress:
     lost: int = 0
     """Records that were gone before they were read and were skipped, in the same batches."""
 
+    late: int = 0
+    """Events that one of their windows or all did not take, being too late or without a time, since
+    the run began; told by the first output of the windows."""
+
 
 class Tally:
     """What a query has done so far; changed by its threads, looked at by anybody."""
@@ -100,6 +104,11 @@ class Tally:
         """The sink has written a batch."""
         with self._lock:
             self._now = replace(self._now, written=self._now.written + applied.rows)
+
+    def left_out(self, events: int) -> None:
+        """Windows did not take these events of a batch."""
+        with self._lock:
+            self._now = replace(self._now, late=self._now.late + events)
 
     def look_at(self, query: "StreamingQuery") -> None:
         """Add up the batches that Spark has finished since the last look."""

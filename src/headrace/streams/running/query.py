@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.streams.outputs import Output
 from headrace.streams.running.backoff import Backoff
-from headrace.streams.running.branches import Branch, into_branches
+from headrace.streams.running.branches import Told, into_branches
 from headrace.streams.running.checkpoints import Checkpoint
 from headrace.streams.running.failures import Cause, Failures, root_cause
 from headrace.streams.running.gate import BatchGate
@@ -42,8 +42,8 @@ class Prepared:
     sink: Sink
     checkpoint: Checkpoint
     mode: str = "append"
-    branches: tuple[Branch, ...] = ()
-    """All outputs, with their sinks, if the rows are what an operator tells to several."""
+    told: Told | None = None
+    """All outputs, with their sinks, if the rows are what an operator with state tells."""
 
     @property
     def name(self) -> str:
@@ -83,7 +83,8 @@ class QueryRun:
         self._raised: BaseException | None = None
         self.tally = Tally(prepared.flow, prepared.output.name)
         """What it has done so far."""
-        others = (each.output.name for each in prepared.branches[1:])
+        branches = () if prepared.told is None else prepared.told.branches
+        others = (each.output.name for each in branches[1:])
         self.tallies = (self.tally, *(Tally(prepared.flow, each) for each in others))
         """The same for each of its outputs; all have read the same."""
         self.cause: Cause | None = None
@@ -175,13 +176,14 @@ class QueryRun:
 
     def _applying(self) -> "Callable[[DataFrame, int], None]":
         prepared = self._prepared
-        if not prepared.branches:
+        if prepared.told is None:
             return foreach_batch(prepared.sink, prepared.name, self.tally.applied)
         tallies = {each.now.output: each for each in self.tallies}
         return into_branches(
-            prepared.branches,
+            prepared.told,
             prepared.name,
             lambda output, applied: tallies[output.name].applied(applied),
+            self.tally.left_out,
         )
 
     def _becomes(self, state: QueryState, error: str | None = None) -> None:

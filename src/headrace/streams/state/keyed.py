@@ -17,7 +17,7 @@ import pyarrow as pa
 from headrace.streams.names import did_you_mean
 from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of
 from headrace.streams.sinks.contract import Batch, Sink
-from headrace.streams.state.blobs import schema_to_text, to_polars
+from headrace.streams.state.blobs import from_blob, schema_to_text, to_polars
 from headrace.streams.state.bucket import Job
 from headrace.streams.state.budget import Limits
 from headrace.streams.state.errors import InvalidOperator
@@ -68,6 +68,17 @@ class Keyed:
         blobs = self.tagged if tagged is None else tagged
         schema = schemas[name]
         return blobs.mapInArrow(unpacking(name, schema), from_arrow_schema(schema))
+
+    def collected(self, name: str, batch: "DataFrame") -> Any:
+        """The rows of an output that has few of them, of one batch of `tagged`, as an Arrow table.
+
+        They come to this process as the blobs they are, so that no task has to unpack them.
+        """
+        blobs = batch.where(batch["output"] == name).select("rows").collect()
+        schema = self.description.outputs[name]
+        return pa.concat_tables(
+            [schema.empty_table(), *(from_blob(bytes(each["rows"])) for each in blobs)]
+        )
 
     @contextmanager
     def outputs(self, batch: "DataFrame") -> "Iterator[Mapping[str, DataFrame]]":

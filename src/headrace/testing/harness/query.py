@@ -103,10 +103,7 @@ class HarnessQuery:
             if (operator := operator_of(output.node)) is not None:
                 found = told(operator, outputs, connector, self._sink)
                 checkpoint.check_plan(found.shape, inputs_of(found.tagged))
-                branches = found.branches
-                return Prepared(
-                    flow.name, output, found.tagged, sink, checkpoint, "update", branches
-                )
+                return Prepared(flow.name, output, found.tagged, sink, checkpoint, "update", found)
             rows = compile_output(output, connector)
         shape = state_shape(rows)
         checkpoint.check_plan(shape, inputs_of(rows))
@@ -120,9 +117,9 @@ class HarnessQuery:
         if point is KillPoint.READ:
             raise Killed
         dying = point if point in (KillPoint.WRITE, KillPoint.FIRST_COMMIT) else None
-        if prepared.branches:
-            branches = [replace(each, sink=_dying(each.sink, dying)) for each in prepared.branches]
-            into_branches(branches, prepared.name)(rows, number)
+        if (query := prepared.told) is not None:
+            branches = (replace(each, sink=_dying(each.sink, dying)) for each in query.branches)
+            into_branches(replace(query, branches=tuple(branches)), prepared.name)(rows, number)
         else:
             foreach_batch(_dying(prepared.sink, dying), prepared.name)(rows, number)
         if point not in (None, KillPoint.COMMIT):
