@@ -59,6 +59,16 @@ def ensure_connector(spark: "SparkSession", directory: Path | None = None) -> No
     _let_results_be_read(spark)
 
 
+def see_connector(spark: "SparkSession") -> None:
+    """Let the calling thread, and those that Spark starts for it, find the connector's classes.
+
+    Java looks for them where the thread does, and only the one that added the jars looks there.
+    """
+    java: Any = spark.sparkContext._jvm
+    loader = spark._jsparkSession.sharedState().jarClassLoader()
+    java.java.lang.Thread.currentThread().setContextClassLoader(loader)
+
+
 def _is_known(spark: "SparkSession") -> bool:
     java: Any = spark.sparkContext._jvm
     loader = spark._jsparkSession.sharedState().jarClassLoader()

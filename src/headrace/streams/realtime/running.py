@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.streams.realtime.jars import see_connector
 from headrace.streams.running.query import Prepared, QueryRun
 from headrace.streams.sinks.contract import Batch
 
@@ -50,6 +51,7 @@ class RealtimeRun(QueryRun):
         prepared = self._prepared
         assert isinstance(prepared, RealtimePrepared)
         prepared.sink.begin(Batch(prepared.name, 0, 1))
+        see_connector(prepared.rows.sparkSession)
         writer = (
             prepared.rows.writeStream.queryName(prepared.name)
             .format("kafka")
