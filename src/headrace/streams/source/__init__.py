@@ -7,7 +7,7 @@ what Spark's checkpoint remembers of it, and `progress` tells a consumer group. 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.streams.source.errors import (
     InvalidOffsets,
@@ -42,7 +42,16 @@ def register(spark: "SparkSession") -> None:
     """Make `format("headrace")` known to a session; doing it again changes nothing."""
     from headrace.streams.source.datasource import HeadraceDataSource
 
-    spark.dataSource.register(HeadraceDataSource)
+    # Whether the name is taken is looked up in the thread's active session, whichever registers.
+    java: Any = spark.sparkContext._jvm
+    sessions = java.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        spark.dataSource.register(HeadraceDataSource)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
 
 
 def check_source(options: Mapping[str, str]) -> SourceOptions:
