@@ -22,7 +22,7 @@ from benchmarks.peers import Fleet, Server, launch_headrace
 from benchmarks.report import Better, Row
 from benchmarks.spark import CONNECTOR, session
 from headrace.settings import KafkaSettings
-from headrace.streams.sinks.applying import apply, partitions_of
+from headrace.streams.sinks.applying import apply, partitions_of, written
 from headrace.streams.sinks.contract import Batch
 from headrace.streams.sinks.topic import Delivery, TopicSink
 
@@ -126,7 +126,7 @@ def _measure_small(fleet: Fleet, rows: DataFrame, batches: int, write: Write) ->
 def _write(delivery: Delivery, server: Server, rows: DataFrame, topic: str) -> None:
     sink = TopicSink(KafkaSettings(bootstrap=server.bootstrap), topic, delivery=delivery)
     batch = Batch(topic, next(_batches), partitions_of(rows))
-    if apply(sink, batch, rows).repeated:
+    if apply(sink, batch, written(rows, sink)).repeated:
         raise NothingMeasured("a batch that was new has been found in the output")
 
 

@@ -1,4 +1,4 @@
-"""One Spark session for both sides of a comparison: Headrace's and Spark's own Kafka connector."""
+"""One Spark for both sides of a comparison: Headrace's and Spark's own Kafka connector."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from headrace.settings import StreamsSettings
 from headrace.streams.realtime.jars import ensure_connector
-from headrace.streams.session import spark_session, stop_session
+from headrace.streams.session import spark_session, stateful_session, stop_session
 
 CONNECTOR = "Spark's Kafka connector"
 
@@ -21,3 +21,13 @@ def session() -> Iterator[SparkSession]:
         yield spark
     finally:
         stop_session()
+
+
+def with_its_own_files(spark: SparkSession) -> SparkSession:
+    """A session of the same Spark that writes checkpoints as Spark does when nobody tells it how.
+
+    Headrace's sessions have chosen another way, from which queries by the connector gain as well.
+    """
+    own = stateful_session(spark)
+    own.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
+    return own

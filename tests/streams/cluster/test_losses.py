@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.settings import KafkaSettings
-from headrace.streams.sinks.applying import foreach_batch
+from headrace.streams.sinks.applying import foreach_batch, written
 from headrace.streams.sinks.topic import TopicSink
 from headrace.streams.source import register
 from tests.clusters import Cluster
@@ -87,7 +87,7 @@ def test_what_is_killed_while_it_writes_costs_no_row_and_doubles_none(
         bootstrap=cluster.bootstrap, topics=source, max_records_per_batch=str(PER_BATCH)
     )
     applied: list[int] = []
-    writer = reader.load().writeStream.foreachBatch(
+    writer = written(reader.load(), sink).writeStream.foreachBatch(
         foreach_batch(sink, "lost", lambda each: applied.append(each.batch.id))
     )
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))

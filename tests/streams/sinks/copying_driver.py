@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.settings import KafkaSettings, StreamsSettings
 from headrace.streams.session import spark_session
-from headrace.streams.sinks.applying import foreach_batch
+from headrace.streams.sinks.applying import foreach_batch, written
 from headrace.streams.sinks.contract import Batch, Place, Written
 from headrace.streams.sinks.topic import Delivery, TopicSink
 from headrace.streams.source import register
@@ -80,8 +80,7 @@ def main(
     if how != "finish":
         reader = reader.option("max_records_per_batch", str(ROWS_PER_BATCH))
     writer = (
-        reader.load()
-        .select("key", "value")
+        written(reader.load().select("key", "value"), watched)
         .writeStream.foreachBatch(
             foreach_batch(watched, NAME, lambda applied: watched.tell(APPLIED))
         )

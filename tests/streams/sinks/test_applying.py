@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.streams.sinks.applying import Applied, apply, foreach_batch, partitions_of
+from headrace.streams.sinks.applying import Applied, apply, foreach_batch, partitions_of, written
 from headrace.streams.sinks.contract import (
     Batch,
     Outcome,
@@ -48,7 +48,8 @@ def numbers(spark: SparkSession, count: int, partitions: int) -> DataFrame:
 def test_every_partition_is_written_and_counted(spark: SparkSession, tmp_path: Path):
     rows = numbers(spark, 100, 3)
     batch = Batch("q", 7, partitions_of(rows))
-    applied = apply(Note(tmp_path / "notes"), batch, rows)
+    sink = Note(tmp_path / "notes")
+    applied = apply(sink, batch, written(rows, sink))
     assert applied == Applied(Batch("q", 7, 3), rows=100, bytes=1000, repeated=0)
     notes = {path.name: int(path.read_text()) for path in (tmp_path / "notes").iterdir()}
     assert sum(notes.values()) == 100
@@ -56,8 +57,9 @@ def test_every_partition_is_written_and_counted(spark: SparkSession, tmp_path: P
 
 
 def test_a_driver_whose_time_is_over_learns_of_it(spark: SparkSession, tmp_path: Path):
+    sink = Note(tmp_path, Outcome.OVERTAKEN)
     with pytest.raises(Overtaken, match="q is at batch 7"):
-        apply(Note(tmp_path, Outcome.OVERTAKEN), Batch("q", 7, 1), numbers(spark, 10, 1))
+        apply(sink, Batch("q", 7, 1), written(numbers(spark, 10, 1), sink))
 
 
 def test_a_batch_that_comes_again_writes_nothing(
@@ -67,8 +69,9 @@ def test_a_batch_that_comes_again_writes_nothing(
     # More rows than a task reads at once: one that knows the batch does not ask for the rest.
     rows = numbers(spark, 50_000, 2)
     batch = Batch(fresh_name, 0, 2)
-    assert apply(target.sink, batch, rows).rows == 50_000
-    again = apply(target.sink, batch, rows)
+    places = written(rows, target.sink)
+    assert apply(target.sink, batch, places).rows == 50_000
+    again = apply(target.sink, batch, places)
     assert (again.rows, again.repeated) == (0, 2)
     assert sorted(target.seen()) == list(range(50_000))
 
@@ -84,7 +87,9 @@ def test_a_query_goes_on_after_a_stop_and_starts_anew_with_another_checkpoint(
             rowsPerBatch=10, numPartitions=2, startTimestamp=0
         )
         rows = source.load().selectExpr("cast(value as string) key", "cast(value as string) value")
-        writer = rows.writeStream.foreachBatch(foreach_batch(target.sink, fresh_name, told.append))
+        writer = written(rows, target.sink).writeStream.foreachBatch(
+            foreach_batch(target.sink, fresh_name, told.append)
+        )
         query = writer.option("checkpointLocation", str(tmp_path / checkpoint)).start()
         before = len(told)
         try:
@@ -112,13 +117,13 @@ def test_what_a_sink_refuses_stops_the_query(
 ):
     sink = topic_sink(cluster, fresh_name)
 
-    def refuse(rows: DataFrame, batch_id: int) -> None:
-        apply(sink, Batch(fresh_name, batch_id, 2), rows)
-        apply(sink, Batch(fresh_name, batch_id, 3), rows)
+    def refuse(places: DataFrame, batch_id: int) -> None:
+        apply(sink, Batch(fresh_name, batch_id, 2), places)
+        apply(sink, Batch(fresh_name, batch_id, 3), places)
 
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
     named = rows.selectExpr("cast(value as string) value")
-    writer = named.writeStream.foreachBatch(refuse)
+    writer = written(named, sink).writeStream.foreachBatch(refuse)
     query = writer.option("checkpointLocation", str(tmp_path)).start()
     with pytest.raises(StreamingQueryException, match=PartitionsChanged.__name__):
         query.awaitTermination(60)

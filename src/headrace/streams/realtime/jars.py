@@ -32,8 +32,8 @@ _SETTINGS: Final = """\
 _SETTINGS_PROPERTY: Final = "spark.jars.ivySettings"
 _CACHE_PROPERTY: Final = "spark.jars.ivy"
 
-_RESULT_THREADS: Final = ("task-result-getter", "dispatcher-")
-"""The threads that read what tasks send back, and those that start them."""
+_DISPATCHERS: Final = "dispatcher-"
+"""What the threads are called that start those which read what tasks send back."""
 
 
 def cache_directory() -> Path:
@@ -119,13 +119,18 @@ def _fetch(spark: "SparkSession", package: str, directory: Path) -> None:
 
 
 def _let_results_be_read(spark: "SparkSession") -> None:
-    """Let the threads that read the results of tasks find the connector's classes.
+    """Let what reads the results of tasks find the connector's classes.
 
-    A task of real-time mode sends its offsets back as objects of the connector. Those threads are
-    older than the jar and look where they looked when they were started.
+    A task of real-time mode sends its offsets back as objects of the connector. The threads that
+    read them may be older than the jar, and look for classes where they did when they read their
+    first result; so Spark is given a new reader, whose threads the dispatchers start.
     """
     java: Any = spark.sparkContext._jvm
     loader = spark._jsparkSession.sharedState().jarClassLoader()
     for thread in java.java.lang.Thread.getAllStackTraces().keySet():
-        if thread.getName().startswith(_RESULT_THREADS):
+        if thread.getName().startswith(_DISPATCHERS):
             thread.setContextClassLoader(loader)
+    context = spark._jsparkSession.sparkContext()
+    scheduler = context.taskScheduler()
+    reader = java.org.apache.spark.scheduler.TaskResultGetter(context.env(), scheduler)
+    getattr(scheduler, "taskResultGetter_$eq")(reader)

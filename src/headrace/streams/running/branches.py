@@ -15,7 +15,7 @@ from headrace.streams.errors import InvalidFlow
 from headrace.streams.outputs import Output
 from headrace.streams.plan import WindowAggregate
 from headrace.streams.running.state import state_shape
-from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of
+from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of, written
 from headrace.streams.sinks.contract import Batch, Sink
 from headrace.streams.windowing import state_of
 from headrace.streams.writing import compile_output
@@ -97,7 +97,7 @@ def into_branches(
             for each in query.branches:
                 rows = each.rows(kept)
                 batch = Batch(f"{identified}.{each.output.name}", number, partitions_of(rows))
-                tell(each.output, apply(each.sink, batch, rows))
+                tell(each.output, apply(each.sink, batch, written(rows, each.sink)))
             tell_left_out(query.left_out(kept))
         finally:
             kept.unpersist()

@@ -14,7 +14,7 @@ from headrace.streams.running.checkpoints import Checkpoint
 from headrace.streams.running.failures import Cause, Failures, root_cause
 from headrace.streams.running.gate import BatchGate
 from headrace.streams.running.progress import QueryState, Tally
-from headrace.streams.sinks.applying import foreach_batch
+from headrace.streams.sinks.applying import foreach_batch, written
 from headrace.streams.sinks.contract import Sink
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ class Prepared:
 
     def writer(self, apply: "Callable[[DataFrame, int], None]") -> "DataStreamWriter":
         """The query, with what is done with its batches; whoever starts it chooses the trigger."""
+        query = written(self.rows, self.sink) if self.told is None else self.rows
         return (
-            self.rows.writeStream.queryName(self.name)
+            query.writeStream.queryName(self.name)
             .option("checkpointLocation", self.checkpoint.spark_location)
             .outputMode(self.mode)
             .foreachBatch(apply)

@@ -1,10 +1,15 @@
 """A batch applied to a sink: one task per partition, and what they did added up.
 
-query = stream.writeStream.foreachBatch(foreach_batch(sink, "shop.receipts"))
+query = written(rows, sink).writeStream.foreachBatch(foreach_batch(sink, "shop.receipts"))
+
+Writing is a part of the query's own plan, which Spark makes once: a plan for every batch would
+take longer than a small batch does. So a task learns only when it runs which batch it is of.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from headrace.streams.sinks.contract import Batch, Outcome, Overtaken, Sink, Written
@@ -16,6 +21,9 @@ if TYPE_CHECKING:
 _WRITTEN: Final = "outcome string, rows long, bytes long"
 _PLANNED: Final = "LogicalRDD"
 """The class of Spark's plans that only say: these rows, as this RDD has them."""
+
+_BATCH: Final = "headrace.batch"
+"""The local property in which a task finds its batch."""
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 """The local property in which Spark keeps the id that a checkpoint gave its query."""
@@ -34,34 +42,43 @@ class Applied:
     """Places that had been written before."""
 
 
-def apply(sink: Sink, batch: Batch, rows: "DataFrame") -> Applied:
-    """Write the rows of a batch, each place once.
+def written(rows: "DataFrame", sink: Sink) -> "DataFrame":
+    """Rows as what becomes of them when they are written: evaluating this writes them.
+
+    Only `apply` and what `foreach_batch` returns can do that, for they say of which batch it is.
+    """
+    return rows.mapInArrow(_writing(sink), _WRITTEN)
+
+
+def apply(sink: Sink, batch: Batch, places: "DataFrame") -> Applied:
+    """Write the rows of a batch, given as `written` has them, each place once.
 
     Raises what `Sink.begin` raises, Overtaken if a place turns out to have a newer batch, and what
     Spark raises when a task fails for good. Whatever was written by then stays, and is recognised
     when the batch comes again.
     """
     sink.begin(batch)
-    found = rows.mapInArrow(_writing(sink, batch), _WRITTEN).collect()
-    places = [Written(Outcome(each.outcome), each.rows, each.bytes) for each in found]
-    if any(each.outcome is Outcome.OVERTAKEN for each in places):
+    with _told_to_tasks(batch, places):
+        found = places.collect()
+    outcomes = [Written(Outcome(each.outcome), each.rows, each.bytes) for each in found]
+    if any(each.outcome is Outcome.OVERTAKEN for each in outcomes):
         raise Overtaken(batch.query, batch.id)
     return Applied(
         batch,
-        rows=sum(each.rows for each in places),
-        bytes=sum(each.bytes for each in places),
-        repeated=sum(each.outcome is Outcome.REPEATED for each in places),
+        rows=sum(each.rows for each in outcomes),
+        bytes=sum(each.bytes for each in outcomes),
+        repeated=sum(each.outcome is Outcome.REPEATED for each in outcomes),
     )
 
 
 def foreach_batch(
     sink: Sink, name: str, tell: Callable[[Applied], None] = lambda applied: None
 ) -> Callable[["DataFrame", int], None]:
-    """What `foreachBatch` wants; `tell` hears of every batch that was applied."""
+    """What `foreachBatch` of a `written` stream wants; `tell` hears of every batch applied."""
 
-    def apply_batch(rows: "DataFrame", batch_id: int) -> None:
-        batch = Batch(identity(name, rows), batch_id, partitions_of(rows))
-        tell(apply(sink, batch, rows))
+    def apply_batch(places: "DataFrame", batch_id: int) -> None:
+        batch = Batch(identity(name, places), batch_id, partitions_of(places))
+        tell(apply(sink, batch, places))
 
     return apply_batch
 
@@ -87,17 +104,26 @@ def partitions_of(rows: "DataFrame") -> int:
     return int(planned.getNumPartitions())
 
 
-def _writing(
-    sink: Sink, batch: Batch
-) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+@contextmanager
+def _told_to_tasks(batch: Batch, rows: "DataFrame") -> Iterator[None]:
+    context = rows.sparkSession.sparkContext
+    context.setLocalProperty(_BATCH, json.dumps(asdict(batch)))
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_BATCH, "")
+
+
+def _writing(sink: Sink) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
     def write(rows: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
         from pyspark import TaskContext
 
         task = TaskContext.get()
         assert task is not None
-        written = sink.write(batch.place(task.partitionId()), iter(rows))
-        row = {"outcome": written.outcome.value, "rows": written.rows, "bytes": written.bytes}
+        batch = Batch(**json.loads(task.getLocalProperty(_BATCH) or "{}"))
+        done = sink.write(batch.place(task.partitionId()), iter(rows))
+        row = {"outcome": done.outcome.value, "rows": done.rows, "bytes": done.bytes}
         yield pa.RecordBatch.from_pylist([row])
 
     return write

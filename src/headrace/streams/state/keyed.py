@@ -1,13 +1,13 @@
 """An operator on Spark: inputs packed, one stateful step by bucket, outputs told apart.
 
     counted = keyed({"events": Input(clicks, key=("user",))}, Counting(), flow="shop")
-    query = counted.tagged.writeStream.foreachBatch(counted.into(sinks, "shop.counts")) ...
+    query = counted.tagged.writeStream.foreachBatch(apply_batch) ...
 
 All outputs of an operator are one DataFrame of tagged blobs and so one query: what a batch says is
-computed once, goes to every sink, and the batch is done when all of them have it.
+computed once, and `Keyed.outputs` tells its outputs apart.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.streams.names import did_you_mean
-from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of
-from headrace.streams.sinks.contract import Batch, Sink
 from headrace.streams.state.blobs import from_blob, schema_to_text, to_polars
 from headrace.streams.state.bucket import Job
 from headrace.streams.state.budget import Limits
@@ -88,27 +86,6 @@ class Keyed:
             yield {name: self.output(name, kept) for name in self.description.outputs}
         finally:
             kept.unpersist()
-
-    def into(
-        self,
-        sinks: Mapping[str, Sink],
-        name: str,
-        tell: Callable[[str, Applied], None] = lambda output, applied: None,
-    ) -> "Callable[[DataFrame, int], None]":
-        """What `foreachBatch` wants, to write each output to its sink; those without are dropped.
-
-        `tell` hears of every output of every batch. If a sink fails, the batch comes again, and
-        the sinks that have it already write nothing.
-        """
-
-        def apply_batch(tagged: "DataFrame", number: int) -> None:
-            query, partitions = identity(name, tagged), partitions_of(tagged)
-            with self.outputs(tagged) as outputs:
-                for output, sink in sorted(sinks.items()):
-                    batch = Batch(f"{query}.{output}", number, partitions)
-                    tell(output, apply(sink, batch, outputs[output]))
-
-        return apply_batch
 
 
 def keyed(

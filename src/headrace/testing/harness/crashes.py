@@ -1,9 +1,10 @@
 """The points of a batch at which a query can be killed."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.streams.names import did_you_mean
 from headrace.streams.sinks.contract import Batch, Outcome, Place, Sink, Written
@@ -11,6 +12,10 @@ from headrace.testing.harness.errors import HarnessError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import SparkContext
+
+_DYING: Final = "headrace.harness.dying"
+"""The local property in which a task finds the point at which its process dies."""
 
 
 class KillPoint(StrEnum):
@@ -47,10 +52,9 @@ class Killed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DyingSink:
-    """A sink whose process dies before everything is committed."""
+    """A sink whose process dies before everything is committed, if `dying` says so."""
 
     sink: Sink
-    after: KillPoint
 
     def begin(self, batch: Batch) -> None:
         """As the sink does."""
@@ -62,12 +66,27 @@ class DyingSink:
         The task ends as if nothing had happened, so that its neighbours get as far as they should;
         the driver dies then.
         """
-        if self.after is KillPoint.FIRST_COMMIT and place.partition == 0:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        point = None if task is None else task.getLocalProperty(_DYING)
+        if not point or (point == KillPoint.FIRST_COMMIT and place.partition == 0):
             return self.sink.write(place, rows)
         try:
             return self.sink.write(place, _cut_off(rows))
         except Killed:
             return Written(Outcome.WRITTEN)
+
+
+@contextmanager
+def dying(context: "SparkContext", point: KillPoint | None) -> Iterator[None]:
+    """Let the sinks of the batch that is applied here die before they have committed it all."""
+    if point in (KillPoint.WRITE, KillPoint.FIRST_COMMIT):
+        context.setLocalProperty(_DYING, str(point))
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DYING, "")
 
 
 def _cut_off(rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":

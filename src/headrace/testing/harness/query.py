@@ -1,7 +1,6 @@
 """One query of a flow in a harness: started, given a step, killed, and started again."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from headrace.streams.sinks.applying import foreach_batch
 from headrace.streams.sinks.contract import Sink
 from headrace.streams.writing import compile_output
 from headrace.testing.harness.collecting import CollectingSink, Part, parts
-from headrace.testing.harness.crashes import DyingSink, Killed, KillPoint
+from headrace.testing.harness.crashes import DyingSink, Killed, KillPoint, dying
 from headrace.testing.harness.errors import StepFailed
 from headrace.testing.harness.source import Feed, ScriptedTopics
 
@@ -110,21 +109,16 @@ class HarnessQuery:
         return Prepared(flow.name, output, rows, sink, checkpoint, output_mode(shape))
 
     def _sink(self, output: Output) -> Sink:
-        return CollectingSink(self._rows / output.name, self._clock)
+        return DyingSink(CollectingSink(self._rows / output.name, self._clock))
 
     def _apply(self, prepared: Prepared, rows: "DataFrame", number: int) -> None:
         point = self._dies_after
         if point is KillPoint.READ:
             raise Killed
-        dying = point if point in (KillPoint.WRITE, KillPoint.FIRST_COMMIT) else None
-        if (query := prepared.told) is not None:
-            branches = (replace(each, sink=_dying(each.sink, dying)) for each in query.branches)
-            into_branches(replace(query, branches=tuple(branches)), prepared.name)(rows, number)
-        else:
-            foreach_batch(_dying(prepared.sink, dying), prepared.name)(rows, number)
+        with dying(rows.sparkSession.sparkContext, point):
+            if prepared.told is not None:
+                into_branches(prepared.told, prepared.name)(rows, number)
+            else:
+                foreach_batch(prepared.sink, prepared.name)(rows, number)
         if point not in (None, KillPoint.COMMIT):
             raise Killed
-
-
-def _dying(sink: Sink, point: KillPoint | None) -> Sink:
-    return sink if point is None else DyingSink(sink, point)
