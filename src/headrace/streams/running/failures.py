@@ -7,7 +7,9 @@ from typing import Final
 
 from headrace.errors import HeadraceError
 
-_PASSING: Final = frozenset({"ClusterSilent", "ClusterUnready", "ClusterUnreachable"})
+_PASSING: Final = frozenset(
+    {"ClusterSilent", "ClusterUnready", "ClusterUnreachable", "RegistryUnreachable"}
+)
 """Failures that nobody's batch is to blame for; they are waited out."""
 
 _BUSY: Final = "Python worker failed to connect back"
