@@ -62,8 +62,7 @@ def apply(sink: Sink, batch: Batch, places: "DataFrame") -> Applied:
         # One small row for each place. `DataFrame.collect` would have them planned once more.
         found = _rdd_of(places).collect()
     outcomes = [
-        Written(Outcome(str(row.getUTF8String(0))), row.getLong(1), row.getLong(2))
-        for row in found
+        Written(Outcome(str(row.getUTF8String(0))), row.getLong(1), row.getLong(2)) for row in found
     ]
     if any(each.outcome is Outcome.OVERTAKEN for each in outcomes):
         raise Overtaken(batch.query, batch.id)
