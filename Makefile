@@ -19,8 +19,8 @@ setup: dev ## Create .venv with everything for development
 demo: runtime ## A shop, a broker and two consumer groups, live (DEMO_SECONDS=20 ends it, RATE=500 sets events/s)
 	@$(IN)/python -m examples.shop
 
-test: lint ## Lint, then all tests (PYTEST="-k name" to choose)
-	@$(IN)/python -m pytest $(PYTEST)
+test: lint ## Lint, then all tests, in two processes (PYTEST="-k name" to choose some, in one)
+	@$(IN)/python -m pytest $(or $(PYTEST),-n 2 --dist loadgroup)
 
 lint: dev ## Ruff, formatting, strict types, import contract
 	@$(IN)/ruff check .

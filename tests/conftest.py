@@ -5,9 +5,11 @@ started once per session. Where Apache Kafka cannot run, its half is skipped wit
 """
 
 import itertools
+import os
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -50,6 +52,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning"
     )
+    # Of every Spark that is started from here, in whatever process.
+    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one of several processes have all that needs Spark, and one what needs Apache Kafka."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.get_closest_marker("apache_kafka"):
+            item.add_marker(pytest.mark.xdist_group(APACHE_KAFKA))
 
 
 @pytest.fixture(

@@ -9,7 +9,7 @@ from headrace.streams import Flow
 from headrace.streams.running import CheckpointMismatch
 from headrace.streams.time import Watermark
 from headrace.streams.windows import Window, tumbling
-from tests.clusters import Cluster
+from tests.clusters import Cluster, on_one_cluster
 from tests.streams.topics import Topics
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+@on_one_cluster
 def test_windows_go_on_after_a_restart_and_refuse_another_window(
     spark: "SparkSession", cluster: Cluster, tmp_path: Path, fresh_name: str
 ):
