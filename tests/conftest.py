@@ -43,10 +43,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="MASTER",
         help="the Spark that tests of flows run on; `standalone` starts a cluster for them",
     )
+    parser.addoption(
+        "--every-cluster",
+        action="store_true",
+        help="run on Apache Kafka also what other tests have shown there already",
+    )
     parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "on_one_cluster: spared Apache Kafka but for --every-cluster"
+    )
     config.addinivalue_line("markers", "partitions(count): how many the `topic` fixture has")
     # kafka-python's own affair: it reads its schemas with functions that Python deprecated.
     config.addinivalue_line(
@@ -57,13 +65,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let one of several processes have all that needs Spark, and one what needs Apache Kafka."""
+    if not config.getoption("--every-cluster"):
+        spared = [each for each in items if _is_spared(each)]
+        config.hook.pytest_deselected(items=spared)
+        items[:] = [each for each in items if not _is_spared(each)]
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.get_closest_marker("apache_kafka"):
             item.add_marker(pytest.mark.xdist_group(APACHE_KAFKA))
+
+
+def _is_spared(item: pytest.Item) -> bool:
+    markers = ("on_one_cluster", "apache_kafka")
+    return all(item.get_closest_marker(each) is not None for each in markers)
 
 
 @pytest.fixture(
