@@ -41,6 +41,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="MASTER",
         help="the Spark that tests of flows run on; `standalone` starts a cluster for them",
     )
+    parser.addoption(
+        "--examples",
+        type=int,
+        default=2,
+        help="how many random flows to compare with a plain computation (tests/streams/time)",
+    )
     parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")
 
 
