@@ -48,6 +48,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run on Apache Kafka also what other tests have shown there already",
     )
+    parser.addoption(
+        "--examples",
+        type=int,
+        default=2,
+        help="how many random flows to compare with a plain computation (tests/streams/time)",
+    )
     parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")
 
 

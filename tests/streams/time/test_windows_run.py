@@ -7,7 +7,9 @@ import pytest
 
 from headrace.streams import Flow
 from headrace.streams.running import CheckpointMismatch
+from headrace.streams.state.inspecting import operators
 from headrace.streams.time import Watermark
+from headrace.streams.time.standing import moment_of, standing_of
 from headrace.streams.windows import Window, tumbling
 from tests.clusters import Cluster, on_one_cluster
 from tests.streams.topics import Topics
@@ -47,6 +49,10 @@ def test_windows_go_on_after_a_restart_and_refuse_another_window(
     topics.write(source, event(4, "10:00:30"), event(8, "10:01:30"), event(0, "10:02:00"))
     report = flow(tumbling("1 minute")).run(once=True)
     assert sum(each.late for each in report.queries) == 1
+    (time,) = [each.time for each in report.queries if each.time is not None]
+    assert (moment_of(time.watermark or 0), time.holding) == ("2026-01-01T10:02:00Z", f"{source}-0")
+    (operator,) = operators(spark, str(tmp_path / fresh_name / counts / "spark"))
+    assert standing_of(operator.memory) == time
     assert [value["total"] for _, value in topics.read(counts)] == [3, 8]  # type: ignore[index]
     assert [value["n"] for _, value in topics.read(late)] == [4]  # type: ignore[index]
     with pytest.raises(CheckpointMismatch, match="--rebuild"):

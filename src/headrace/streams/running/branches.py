@@ -17,6 +17,7 @@ from headrace.streams.plan import WindowAggregate
 from headrace.streams.running.state import state_shape
 from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of, written
 from headrace.streams.sinks.contract import Batch, Sink
+from headrace.streams.time.standing import Standing, standing_of
 from headrace.streams.windowing import state_of
 from headrace.streams.writing import compile_output
 
@@ -37,6 +38,17 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """What windows tell of a batch besides their results."""
+
+    left_out: int = 0
+    """How many events some window did not take, wherever else they went."""
+
+    time: Standing | None = None
+    """How far event time has come."""
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """An operator as a query, with the outputs that it has."""
 
@@ -45,8 +57,8 @@ class Told:
     """Of its state, for the manifest."""
 
     branches: tuple[Branch, ...]
-    left_out: "Callable[[DataFrame], int]"
-    """How many events of a batch some window did not take, wherever else they went."""
+    hear: "Callable[[DataFrame], Heard]"
+    """What the operator tells of a batch besides its outputs."""
 
 
 def told(
@@ -74,20 +86,19 @@ def told(
             )
         return Branch(output, sink_of(output), rows)
 
-    shape = (*own, state_of(operator, keyed))
-    return Told(keyed.tagged, shape, tuple(map(branch, outputs)), partial(_left_out, keyed))
+    shape = (*own, *state_of(operator, keyed))
+    return Told(keyed.tagged, shape, tuple(map(branch, outputs)), partial(_heard, keyed))
 
 
 def into_branches(
     query: Told,
     name: str,
     tell: Callable[[Output, Applied], None] = lambda output, applied: None,
-    tell_left_out: Callable[[int], None] = lambda events: None,
+    tell_heard: Callable[[Heard], None] = lambda heard: None,
 ) -> "Callable[[DataFrame, int], None]":
     """What `foreachBatch` wants.
 
-    `tell` hears of every output of every batch, and `tell_left_out` how many of its events some
-    window did not take.
+    `tell` hears of every output of every batch, and `tell_heard` what the operator told besides.
     """
 
     def apply_batch(tagged: "DataFrame", number: int) -> None:
@@ -98,12 +109,16 @@ def into_branches(
                 rows = each.rows(kept)
                 batch = Batch(f"{identified}.{each.output.name}", number, partitions_of(rows))
                 tell(each.output, apply(each.sink, batch, written(rows, each.sink)))
-            tell_left_out(query.left_out(kept))
+            tell_heard(query.hear(kept))
         finally:
             kept.unpersist()
 
     return apply_batch
 
 
-def _left_out(keyed: "Keyed", batch: "DataFrame") -> int:
-    return sum(keyed.collected("counts", batch).column("rows").to_pylist())
+def _heard(keyed: "Keyed", batch: "DataFrame") -> Heard:
+    from headrace.streams.state.processor import STATISTICS
+
+    told = keyed.collected(("counts", STATISTICS), batch)
+    memory = next((each for each in told[STATISTICS].column("memory").to_pylist() if each), "")
+    return Heard(sum(told["counts"].column("rows").to_pylist()), standing_of(memory))

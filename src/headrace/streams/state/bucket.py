@@ -60,6 +60,8 @@ class Applied:
     """Rows that were written again by merging runs."""
 
     watermark: int | None
+    memory: str = ""
+    """What the watermark remembers of its sources."""
 
 
 class Bucket:
@@ -106,6 +108,7 @@ class Bucket:
             expired,
             self._rewritten,
             watermark,
+            clock,
         )
 
     def _record(self) -> Record:

@@ -56,6 +56,8 @@ class OperatorState:
     """Of the bucket that is the furthest behind."""
 
     tables: tuple[TableState, ...]
+    memory: str = ""
+    """What it remembers of its sources of time; `headrace.streams.time.standing` reads it."""
 
 
 def operators(spark: "SparkSession", checkpoint: str) -> list[OperatorState]:
@@ -129,7 +131,8 @@ def _variable(spark: "SparkSession", checkpoint: str, number: int, name: str) ->
 def _described(number: int, records: list[Record]) -> OperatorState | None:
     if not records:
         return None
-    shape = max(records, key=lambda each: each.version).shape
+    newest = max(records, key=lambda each: each.version)
+    shape = newest.shape
     marks = [each.watermark for each in records]
     tables = [
         TableState(
@@ -142,4 +145,12 @@ def _described(number: int, records: list[Record]) -> OperatorState | None:
         for name, each in shape.tables.items()
     ]
     behind = None if None in marks else min(mark for mark in marks if mark is not None)
-    return OperatorState(number, shape.operator, shape.version, len(records), behind, tuple(tables))
+    return OperatorState(
+        number,
+        shape.operator,
+        shape.version,
+        len(records),
+        behind,
+        tuple(tables),
+        newest.clock,
+    )
