@@ -88,12 +88,8 @@ def test_a_driver_forgets_the_zip_of_spark_if_its_workers_need_none(
     Java(program, 17, "PATH's").write_launcher(tmp_path, installed_workers=installed_workers)
 
     def home_of(*arguments: str) -> str:
-        command = [tmp_path / "bin" / "java", "-cp", "jars/*", *arguments]
-        environment = {"SPARK_HOME": "there"}
-        result = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
-        )
-        return result.stdout.strip()
+        command = [str(tmp_path / "bin" / "java"), "-cp", "jars/*", *arguments]
+        return subprocess.check_output(command, env={"SPARK_HOME": "there"}, text=True).strip()
 
     driver = "org.apache.spark.deploy.SparkSubmit"
     assert home_of(driver, "shell") == ("nowhere" if installed_workers else "there")
