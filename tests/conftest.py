@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--examples",
         type=int,
-        default=2,
+        default=1,
         help="how many random flows to compare with a plain computation (tests/streams/time)",
     )
     parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")

@@ -33,10 +33,12 @@ class EventTime:
     """Where it comes from, and is observed."""
 
     @property
-    def telling(self) -> Telling:
-        """What the topics have to tell, if the time is not that of results of other windows."""
+    def time_from(self) -> str:
+        """Where topics have it from that they tell, as `Telling` says it."""
+        if self.column == PROCESSED:
+            return "clock"
         by_source = isinstance(self.origin, ReadTopics) and not self.rules.has_expressions
-        return Telling("column" if by_source else "rows")
+        return "column" if by_source else "rows"
 
 
 def event_time(node: Node) -> EventTime:
@@ -85,7 +87,7 @@ def telling_of(node: WindowAggregate) -> Telling:
         before = telling_of(time.origin)
         ticks = [each for each in (tick, before.tick) if each is not None]
         return Telling(before.time_from, min(ticks, default=None))
-    return Telling("clock" if node.time == PROCESSED else time.telling.time_from, tick)
+    return Telling(time.time_from, tick)
 
 
 def require_read(node: Node) -> ReadTopics:
@@ -94,8 +96,8 @@ def require_read(node: Node) -> ReadTopics:
         return node
     if isinstance(node, WindowAggregate | LateRows):
         raise InvalidFlow(
-            "Results of windows are not read but made, so no window can be cut by when they are "
-            "read; leave time= out, and it is cut by the windows that they are of."
+            "Results of windows are not read but made, and their time is that of their windows; "
+            "leave time= and corrected_time out."
         )
     return require_read(node.inputs[0])
 
