@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from headrace.streams.connectors import Connector
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
 
 
 def compile_node(node: Node, connector: "Connector", told: "Keyed | None" = None) -> "DataFrame":
@@ -41,9 +42,14 @@ def compile_node(node: Node, connector: "Connector", told: "Keyed | None" = None
     return _Compilation(connector, told).of(node)
 
 
-def compile_operator(node: WindowAggregate, connector: "Connector") -> "Keyed":
-    """An operator with state on the connector's rows; all that it tells is one DataFrame."""
-    return _Compilation(connector).operator(node)
+def compile_operator(
+    node: WindowAggregate, connector: "Connector", stored: "StoredOperator | None" = None
+) -> "Keyed":
+    """An operator with state on the connector's rows; all that it tells is one DataFrame.
+
+    `stored` is what the checkpoint remembers of it, if it has run before.
+    """
+    return _Compilation(connector).operator(node, stored)
 
 
 class _Compilation:
@@ -59,7 +65,7 @@ class _Compilation:
         self._done: dict[Node, DataFrame] = {}
         self._operators: dict[Node, Keyed] = {}
 
-    def operator(self, node: WindowAggregate) -> "Keyed":
+    def operator(self, node: WindowAggregate, stored: "StoredOperator | None" = None) -> "Keyed":
         from headrace.streams.windowing import keyed_windows, tick_of
 
         if self._told is not None:
@@ -67,7 +73,7 @@ class _Compilation:
         if node not in self._operators:
             below = _Compilation(self._connector, tick=tick_of(node))
             below._timed = True
-            self._operators[node] = keyed_windows(node, below.of(node.input))
+            self._operators[node] = keyed_windows(node, below.of(node.input), stored)
         return self._operators[node]
 
     def of(self, node: Node) -> "DataFrame":

@@ -1,6 +1,6 @@
 """`stream.window(...).agg(...)`: from the words to a node, and from the node to keyed state."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.streams.errors import InvalidFlow
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
     from headrace.streams.flow import Flow
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
     from headrace.streams.windows import Window
     from headrace.streams.windows.durations import Duration
-    from headrace.streams.windows.expressions import Applied
+    from headrace.streams.windows.expressions import Applied, Parts
+    from headrace.streams.windows.measures import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,13 @@ class WindowTable(Table):
         return Table(self._flow, node, self.key)
 
 
-def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
-    """The operator of windows on its input, which has control rows among the others."""
+def keyed_windows(
+    node: WindowAggregate, rows: "DataFrame", stored: "StoredOperator | None" = None
+) -> "Keyed":
+    """The operator of windows on its input, which has control rows among the others.
+
+    `stored` is what the checkpoint remembers of it, if it has run before.
+    """
     from pyspark.sql.functions import expr, lit
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -142,7 +149,7 @@ def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
         "window",
         node.spec,
         by=node.by,
-        aggregates=parts.calls,
+        aggregates=_calls(parts, stored),
         time=node.time,
         input_schema=to_arrow_schema(events.drop(CONTROL).schema, timezone="UTC"),
         late=node.late,
@@ -151,7 +158,8 @@ def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
     )
     tracker = Tracker(_rules_of(node))
     inputs = {INPUT: Input(events, node.by or (EVERYTHING,))}
-    return keyed(inputs, operator, flow=node.flow, watermark=tracker)
+    buckets = None if stored is None else stored.buckets
+    return keyed(inputs, operator, flow=node.flow, watermark=tracker, buckets=buckets)
 
 
 def results(node: WindowAggregate, main: "DataFrame") -> "DataFrame":
@@ -173,15 +181,35 @@ def tick_of(node: WindowAggregate) -> int | None:
     return min((max(each // 1000, 1) for each in waits if each is not None), default=None)
 
 
-def state_of(node: WindowAggregate, keyed: "Keyed") -> str:
-    """What the stored state of windows depends on, in words that are the same for equal state."""
-    made = ", ".join(
-        f"{name} = {each if isinstance(each, str) else repr(each)}"
-        for name, each in node.aggregates.items()
-    )
+def state_of(
+    node: WindowAggregate, keyed: "Keyed", stored: "StoredOperator | None" = None
+) -> "StoredOperator":
+    """What the checkpoint of windows has to remember, if it remembered `stored` before."""
+    from headrace.streams.state.evolution import shape_of
+    from headrace.streams.state.remembering import StoredOperator
+    from headrace.streams.windows.expressions import taken_apart
+
     said = policy(node.late, node.lateness, node.emit)
     by = ", ".join(node.by) or "nothing"
-    return f"window {node.spec} by {by} of {made}; {said}; {keyed.buckets} buckets"
+    results = "can change" if said.remembers else "are final"
+    calls = _calls(taken_apart(node.aggregates), stored)
+    return StoredOperator(
+        f"window {node.spec} by {by} with results that {results} once they are told",
+        keyed.buckets,
+        shape_of(keyed.description),
+        {name: call.added for name, call in calls.items()},
+        {"lateness": said.lateness},
+    )
+
+
+def _calls(parts: "Parts", stored: "StoredOperator | None") -> "dict[str, Call]":
+    """The aggregates, each with whether there may be state that was kept without it."""
+    if stored is None:
+        return parts.calls
+    return {
+        name: replace(call, added=stored.parts.get(name, True))
+        for name, call in parts.calls.items()
+    }
 
 
 def _rules_of(node: WindowAggregate) -> Watermark:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from headrace.streams.connectors import Connector
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,10 @@ class Told:
 
     tagged: "DataFrame"
     shape: tuple[str, ...]
-    """Of its state, for the manifest."""
+    """Of what Spark keeps for it, for the manifest."""
+
+    operator: "StoredOperator"
+    """What the manifest says of it."""
 
     branches: tuple[Branch, ...]
     left_out: "Callable[[DataFrame], int]"
@@ -54,13 +58,16 @@ def told(
     outputs: Sequence[Output],
     connector: "Connector",
     sink_of: Callable[[Output], Sink],
+    stored: "StoredOperator | None" = None,
 ) -> Told:
     """Compile an operator and what its outputs make of it.
+
+    `stored` is what the checkpoint remembers of the operator, if it has run before.
 
     Raises InvalidFlow if an output keeps state behind the operator, which would begin anew with
     every batch.
     """
-    keyed = compile_operator(operator, connector)
+    keyed = compile_operator(operator, connector, stored)
     own = state_shape(keyed.tagged)
 
     def branch(output: Output) -> Branch:
@@ -74,8 +81,13 @@ def told(
             )
         return Branch(output, sink_of(output), rows)
 
-    shape = (*own, state_of(operator, keyed))
-    return Told(keyed.tagged, shape, tuple(map(branch, outputs)), partial(_left_out, keyed))
+    return Told(
+        keyed.tagged,
+        own,
+        state_of(operator, keyed, stored),
+        tuple(map(branch, outputs)),
+        partial(_left_out, keyed),
+    )
 
 
 def into_branches(
