@@ -1,5 +1,6 @@
 """Nodes become DataFrames: one function per kind of node, and a connector where rows come from."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from headrace.streams.plan import (
     Where,
     WindowAggregate,
     WithColumns,
+    operators_of,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.streams.connectors import Connector
     from headrace.streams.plan import Telling
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
     from headrace.streams.timing import EventTime
 
 
@@ -45,9 +48,18 @@ def compile_node(node: Node, connector: "Connector", told: "Keyed | None" = None
     return _Compilation(connector, told).of(node)
 
 
-def compile_operator(node: WindowAggregate, connector: "Connector") -> "Keyed":
-    """An operator with state on the connector's rows; all that it tells is one DataFrame."""
-    return _Compilation(connector).operator(node)
+def compile_operators(
+    node: WindowAggregate, connector: "Connector", stored: "Sequence[StoredOperator]" = ()
+) -> "list[Keyed]":
+    """An operator with state on the connector's rows, behind those that it is behind.
+
+    All that the last one tells is one DataFrame. `stored` is what the checkpoint remembers of each,
+    if they have run before.
+    """
+    compilation = _Compilation(connector)
+    compilation.stored = stored
+    compilation.operator(node)
+    return [compilation.operators[each] for each in operators_of(node)]
 
 
 class _Compilation:
@@ -66,7 +78,8 @@ class _Compilation:
         self._telling = telling
         self._time = time
         self._done: dict[Node, DataFrame] = {}
-        self._operators: dict[Node, Keyed] = {}
+        self.operators: dict[Node, Keyed] = {}
+        self.stored: Sequence[StoredOperator] = ()
 
     def operator(self, node: WindowAggregate) -> "Keyed":
         from headrace.streams.timing import telling_of, time_of
@@ -74,11 +87,15 @@ class _Compilation:
 
         if self._told is not None:
             return self._told
-        if node not in self._operators:
+        if node not in self.operators:
             telling = self._telling or telling_of(node)
             below = _Compilation(self._connector, telling=telling, time=time_of(node))
-            self._operators[node] = keyed_windows(node, below.of(node.input))
-        return self._operators[node]
+            below.operators, below.stored = self.operators, self.stored
+            rows = below.of(node.input)
+            depth = len(operators_of(node.input))
+            stored = self.stored[depth] if depth < len(self.stored) else None
+            self.operators[node] = keyed_windows(node, rows, stored)
+        return self.operators[node]
 
     def of(self, node: Node) -> "DataFrame":
         from pyspark.errors import AnalysisException

@@ -1,6 +1,8 @@
 """`stream.window(...).agg(...)`: from the words to a node, and from the node to keyed state."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from headrace.streams.errors import InvalidFlow
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
 
     from headrace.streams.flow import Flow
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
     from headrace.streams.windows import Window
     from headrace.streams.windows.durations import Duration
-    from headrace.streams.windows.expressions import Applied
+    from headrace.streams.windows.expressions import Applied, Parts
+    from headrace.streams.windows.measures import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +132,13 @@ class WindowTable(Table):
         return Table(self._flow, node, self.key)
 
 
-def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
-    """The operator of windows on its input, which has control rows among the others."""
+def keyed_windows(
+    node: WindowAggregate, rows: "DataFrame", stored: "StoredOperator | None" = None
+) -> "Keyed":
+    """The operator of windows on its input, which has control rows among the others.
+
+    `stored` is what the checkpoint remembers of it, if it has run before.
+    """
     from pyspark.sql.functions import expr, lit
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -153,7 +162,7 @@ def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
         f"window-{depth + 1}" if depth else "window",
         node.spec,
         by=node.by,
-        aggregates=parts.calls,
+        aggregates=_calls(parts, stored),
         time=node.time,
         input_schema=to_arrow_schema(events.drop(CONTROL).schema, timezone="UTC"),
         late=node.late,
@@ -162,7 +171,8 @@ def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
     )
     tracker = Tracker(time_of(node).rules)
     inputs = {INPUT: Input(events, node.by or (EVERYTHING,))}
-    return keyed(inputs, operator, flow=node.flow, watermark=tracker)
+    buckets = None if stored is None else stored.buckets
+    return keyed(inputs, operator, flow=node.flow, watermark=tracker, buckets=buckets)
 
 
 def results(node: WindowAggregate, keyed: "Keyed", *, timed: bool = False) -> "DataFrame":
@@ -187,23 +197,48 @@ def results(node: WindowAggregate, keyed: "Keyed", *, timed: bool = False) -> "D
     return main.select(*kept, *made, CHANGE, expr(last).alias(WINDOW_TIME), CONTROL)
 
 
-def state_of(node: WindowAggregate, keyed: "Keyed") -> tuple[str, ...]:
-    """What the stored state of windows depends on, in words that are the same for equal state.
+def states_of(
+    node: WindowAggregate, keyed: "Sequence[Keyed]", stored: "Sequence[StoredOperator]" = ()
+) -> "tuple[StoredOperator, ...]":
+    """What the checkpoint of windows has to remember, if it remembered `stored` before.
 
     Of several windows behind each other, that of each.
     """
-    return tuple(_state_of(each, keyed) for each in operators_of(node))
-
-
-def _state_of(node: WindowAggregate, keyed: "Keyed") -> str:
-    made = ", ".join(
-        f"{name} = {each if isinstance(each, str) else repr(each)}"
-        for name, each in node.aggregates.items()
+    return tuple(
+        _state_of(each, made, before)
+        for each, made, before in zip_longest(operators_of(node), keyed, stored[: len(keyed)])
     )
+
+
+def _state_of(
+    node: WindowAggregate, keyed: "Keyed", stored: "StoredOperator | None"
+) -> "StoredOperator":
+    from headrace.streams.state.evolution import shape_of
+    from headrace.streams.state.remembering import StoredOperator
+    from headrace.streams.windows.expressions import taken_apart
+
     said = policy(node.late, node.lateness, node.emit)
     by = ", ".join(node.by) or "nothing"
     cut = " of processing time" if node.time == PROCESSED else ""
-    return f"window {node.spec}{cut} by {by} of {made}; {said}; {keyed.buckets} buckets"
+    results = "can change" if said.remembers else "are final"
+    calls = _calls(taken_apart(node.aggregates), stored)
+    return StoredOperator(
+        f"window {node.spec}{cut} by {by} with results that {results} once they are told",
+        keyed.buckets,
+        shape_of(keyed.description),
+        {name: call.added for name, call in calls.items()},
+        {"lateness": said.lateness},
+    )
+
+
+def _calls(parts: "Parts", stored: "StoredOperator | None") -> "dict[str, Call]":
+    """The aggregates, each with whether there may be state that was kept without it."""
+    if stored is None:
+        return parts.calls
+    return {
+        name: replace(call, added=stored.parts.get(name, True))
+        for name, call in parts.calls.items()
+    }
 
 
 def _behind(node: WindowAggregate) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.streams.compile import compile_operator
+from headrace.streams.compile import compile_operators
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.outputs import Output
 from headrace.streams.plan import WindowAggregate
@@ -18,7 +18,7 @@ from headrace.streams.running.state import state_shape
 from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of, written
 from headrace.streams.sinks.contract import Batch, Sink
 from headrace.streams.time.standing import Standing, standing_of
-from headrace.streams.windowing import state_of
+from headrace.streams.windowing import states_of
 from headrace.streams.writing import compile_output
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.streams.connectors import Connector
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,10 @@ class Told:
 
     tagged: "DataFrame"
     shape: tuple[str, ...]
-    """Of its state, for the manifest."""
+    """Of what Spark keeps for it, for the manifest."""
+
+    operators: "tuple[StoredOperator, ...]"
+    """What the manifest says of it, behind those that it is behind."""
 
     branches: tuple[Branch, ...]
     hear: "Callable[[DataFrame], Heard]"
@@ -66,28 +70,37 @@ def told(
     outputs: Sequence[Output],
     connector: "Connector",
     sink_of: Callable[[Output], Sink],
+    stored: "Sequence[StoredOperator]" = (),
 ) -> Told:
     """Compile an operator and what its outputs make of it.
+
+    `stored` is what the checkpoint remembers of it and of those before it, if they have run.
 
     Raises InvalidFlow if an output keeps state behind the operator, which would begin anew with
     every batch.
     """
-    keyed = compile_operator(operator, connector)
-    own = state_shape(keyed.tagged)
+    keyed = compile_operators(operator, connector, stored)
+    last = keyed[-1]
+    own = state_shape(last.tagged)
 
     def branch(output: Output) -> Branch:
         def rows(batch: "DataFrame") -> "DataFrame":
-            return compile_output(output, connector, replace(keyed, tagged=batch))
+            return compile_output(output, connector, replace(last, tagged=batch))
 
-        if len(shape := state_shape(rows(keyed.tagged))) > len(own):
+        if len(shape := state_shape(rows(last.tagged))) > len(own):
             raise InvalidFlow(
                 f"Output {output.name} keeps state ({shape[0]}) behind {operator.label[0]}; write "
                 "the results to a topic, and do the rest in another flow that reads it."
             )
         return Branch(output, sink_of(output), rows)
 
-    shape = (*own, *state_of(operator, keyed))
-    return Told(keyed.tagged, shape, tuple(map(branch, outputs)), partial(_heard, keyed))
+    return Told(
+        last.tagged,
+        own,
+        states_of(operator, keyed, stored),
+        tuple(map(branch, outputs)),
+        partial(_heard, last),
+    )
 
 
 def into_branches(
