@@ -8,6 +8,9 @@ IN := .venv/bin
 UV_COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
+# Brokers, workers and Spark's tasks are processes of their own: each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format bench chaos lock runtime dev python
 
