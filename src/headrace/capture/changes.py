@@ -152,6 +152,9 @@ class Table:
     key: tuple[int, ...] = ()
     """Which columns, by place, tell its rows apart, in the key's own order; empty if none do."""
 
+    native: int = 0
+    """The number that the database knows it by, where it has one: another if it was made anew."""
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of its columns."""
