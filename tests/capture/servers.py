@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -107,11 +106,3 @@ class PostgresServer:
                 stderr=log,
                 **self._user,
             )
-
-
-def wait_until(condition: Any, seconds: float = 30.0) -> None:
-    """Wait for something that will be so, and fail if it takes too long."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.02)

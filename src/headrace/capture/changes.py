@@ -233,6 +233,7 @@ class Watermark(NamedTuple):
     """A mark that a snapshot of ours wrote into the log, at this place among the changes."""
 
     id: str
+    place: Any = None
 
 
 class SchemaChange(NamedTuple):

@@ -35,7 +35,11 @@ class PositionLost(CaptureError):
 
 
 class CaptureBusy(CaptureError):
-    """Another process reads the same place in the database's log, or took this capture over."""
+    """Another process reads the same place in the database's log."""
+
+
+class CaptureTakenOver(CaptureError):
+    """Another process has taken this capture over, and nothing that this one writes counts."""
 
 
 class LogRetained(CaptureError):

@@ -137,12 +137,15 @@ class Source(Protocol):
         """Look at settings, privileges and tables, and change nothing."""
         ...
 
-    def prepare(self) -> Position | None:
+    def prepare(self, resume: Position | None) -> Position | None:
         """Make what is missing; NotPrepared, with everything that is wrong, if that is refused.
 
-        Returns the position from which the log is kept if it had to be made for that, and None if
-        it was there already. Running it again changes nothing; tables that match the capture's
-        patterns by now are added.
+        Returns the position from which the log is kept, if it is kept from now on, and None if it
+        was before. Running it again changes nothing; tables that match the capture's patterns by
+        now are added.
+
+        With `resume`, a position that was reached before, the log must have been kept since then:
+        PositionLost if it was not.
         """
         ...
 

@@ -12,7 +12,7 @@ from headrace.capture.source import LogStream
 
 def source_of(url: str, *tables: str, **options: Any) -> PostgresSource:
     source = PostgresSource(url, "test", Selection(tables or ("*",), **options))
-    source.prepare()
+    source.prepare(None)
     return source
 
 

@@ -166,7 +166,7 @@ class Decoder:
         (length,) = _U32(data, place)
         content = data[place + 4 : place + 4 + length]
         if prefix == self._marks:
-            events.append(Watermark(content.decode()))
+            events.append(Watermark(content.decode(), lsn))
         else:
             events.append(Message(prefix, content, bool(flags & 1), lsn))
 

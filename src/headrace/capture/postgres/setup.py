@@ -81,12 +81,17 @@ class Setup:
         )
 
     def make(
-        self, relations: Sequence[Relation], conditions: Sequence[str | None]
+        self,
+        relations: Sequence[Relation],
+        conditions: Sequence[str | None],
+        resume: Position | None,
     ) -> Position | None:
         """Make what is not there; the position of the slot if it is new."""
         check = self.check(relations, filtered=any(conditions))
         if check.problems:
             raise NotPrepared(self._where, check.problems)
+        if resume is not None:
+            self.require_slot(resume)
         self._publish(relations, conditions)
         return self._make_slot() if self.slot() is None else None
 

@@ -61,10 +61,10 @@ class PostgresSource:
             relations, conditions = self._chosen()
             return self._setup().check(relations, filtered=any(conditions))
 
-    def prepare(self) -> Position | None:
+    def prepare(self, resume: Position | None) -> Position | None:
         """Make the publication and the slot; the slot's position if it is new."""
         with self._lock, explained(self._url):
-            return self._setup().make(*self._chosen())
+            return self._setup().make(*self._chosen(), resume)
 
     def tables(self) -> Sequence[Table]:
         """The tables that are captured, as they are now."""

@@ -1,0 +1,25 @@
+"""Which database a URL names."""
+
+from urllib.parse import urlsplit
+
+from headrace.capture.errors import InvalidCapture
+from headrace.capture.selection import Selection
+from headrace.capture.source import Source
+from headrace.settings import CaptureSettings
+
+SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql"}
+"""How URLs begin, and what database that is."""
+
+
+def source_of(settings: CaptureSettings) -> Source:
+    """The database of a capture; nothing is connected yet."""
+    selection = Selection(settings.tables, settings.without, settings.masked, settings.where)
+    kind = SCHEMES.get(urlsplit(settings.address).scheme)
+    if kind == "postgresql":
+        from headrace.capture.postgres import PostgresSource
+
+        return PostgresSource(settings.address, settings.called, selection)
+    raise InvalidCapture(
+        f"A capture's URL begins with one of {', '.join(f'{each}://' for each in SCHEMES)}; "
+        f"{settings.address.partition('://')[0]}:// is none of them."
+    )
