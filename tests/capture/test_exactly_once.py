@@ -1,0 +1,86 @@
+"""A capture that is killed with -9, again and again, while others write."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from itertools import groupby
+
+import pytest
+
+from tests.capture.conftest import Database
+from tests.capture.replaying import eventually, records_of, replayed, rows_of
+from tests.capture.workload import TABLES, Workload, make_tables
+from tests.clusters import Cluster
+
+
+class CaptureProcess:
+    """`headrace capture` in a process of its own, which can be killed."""
+
+    def __init__(self, database: Database, cluster: Cluster, to: str, *options: str) -> None:
+        self._command = [
+            *(sys.executable, "-m", "headrace", "capture", database.url),
+            *("--tables", "*", "--to", to, "--bootstrap", cluster.bootstrap),
+            *("--set", "heartbeat=200ms", "--set", "discovery=200ms"),
+            *(word for option in options for word in ("--set", option)),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE)
+
+    def end(self, how: signal.Signals) -> str:
+        """End it, and give what it said."""
+        assert self._process is not None
+        assert self._process.poll() is None, self._said()
+        os.kill(self._process.pid, how)
+        return self._said()
+
+    def _said(self) -> str:
+        assert self._process is not None
+        return self._process.communicate(timeout=60)[1].decode()
+
+
+def check_ledger(bootstrap: str, topic: str) -> int:
+    """Every transaction is told once, whole and in one piece; gives how many."""
+    events = [json.loads(each.value() or b"null") for each in records_of(bootstrap, topic)]
+    rows = [event["after"] for event in events if event["op"] == "c"]
+    ids = [row["id"] for row in rows]
+    assert len(ids) == len(set(ids)), "a row is told twice"
+    pieces = [(batch, list(piece)) for batch, piece in groupby(rows, lambda row: row["batch"])]
+    assert len(pieces) == len({batch for batch, _ in pieces}), "a transaction is told in pieces"
+    for batch, piece in pieces:
+        assert [row["place"] for row in piece] == list(range(piece[0]["size"])), batch
+    commits = [event["source"]["lsn"] for event in events if event["op"] == "c"]
+    transactions = [event["source"]["txId"] for event in events if event["op"] == "c"]
+    assert len(commits) == len(transactions)
+    return len(pieces)
+
+
+@pytest.mark.timeout(180)
+def test_killed_and_started_again_it_neither_loses_nor_repeats(
+    cluster: Cluster, database: Database, fresh_name: str
+) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    make_tables(database, rows=300)
+    process = CaptureProcess(database, cluster, fresh_name, "chunk=40")
+    with Workload(database, seed) as workload:
+        for _ in range(4):
+            process.start()
+            # Not for something to happen: whatever it is doing by then is a good moment.
+            time.sleep(chance.uniform(0.8, 2.0))
+            process.end(signal.SIGKILL)
+    process.start()
+    for table in TABLES:
+        topic = f"{fresh_name}.public.{table}"
+        eventually(lambda: replayed(cluster.bootstrap, topic) == rows_of(database, table), 60)  # noqa: B023
+    assert workload.transactions > 50
+    ledger = f"{fresh_name}.public.ledger"
+    eventually(lambda: replayed(cluster.bootstrap, ledger) == rows_of(database, "ledger"), 60)
+    assert check_ledger(cluster.bootstrap, ledger) > 20
+    assert "Traceback" not in process.end(signal.SIGTERM)
