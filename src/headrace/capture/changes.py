@@ -24,7 +24,8 @@ value stands for which kind of column is the contract between databases and enve
 | POINT | tuple of two floats |
 | ARRAY | list of the element's values, or of such lists |
 
-NULL is None. `UNAVAILABLE` stands where the log leaves out a value that did not change.
+NULL is None. `UNAVAILABLE` stands where the log leaves out a value that did not change and the
+source has no other way to tell it.
 """
 
 from collections.abc import Sequence

@@ -157,7 +157,9 @@ class Session:
                     f"{self._source.database}. Run it with --lost snapshot to read its tables anew."
                 )
             made = self._source.prepare(state.position)
-            return self._source.open(state.position or made)
+            stream = self._source.open(state.position or made)
+            state.position = stream.start
+            return stream
         except PositionLost as lost:
             if self._settings.lost != "snapshot":
                 raise
