@@ -86,6 +86,7 @@ class Session:
         self._flushed = self._confirmed = clock.monotonic()
         self._changes = self._rows = self._transactions = 0
         self._last_commit_us = 0
+        self._read_on = False
         self._described: dict[str, Table] = {}
         self._being_read: set[str] = set()
         self._ending: float | None = None
@@ -177,10 +178,11 @@ class Session:
         heartbeat = self._settings.heartbeat_ms / 1000
         while not self._is_to_end():
             whole = self._begin is None
-            events = stream.read(0.0 if whole and self._delivery.pending else _IDLE_SECONDS)
+            waiting = whole and (self._delivery.pending or self._read_on)
+            events = stream.read(0.0 if waiting else _IDLE_SECONDS)
             if events:
                 self._handle(stream, events)
-            elif whole and self._delivery.pending:
+            elif waiting:
                 self._flush(stream)
             elif whole and self._clock.monotonic() - self._flushed >= heartbeat:
                 self._progress.behind_ms = 0
@@ -264,6 +266,7 @@ class Session:
             task.rows += len(outcome.chunk.rows)
             task.done = outcome.chunk.complete
             self._rows += len(outcome.rows)
+            self._read_on = True
 
     def _flush(self, stream: LogStream) -> None:
         """Commit what was written, with the position that it leads to."""
@@ -285,6 +288,7 @@ class Session:
         state.status = progress.status(now)
         self._delivery.commit(state)
         self._changes = self._rows = self._transactions = 0
+        self._read_on = False
         self._flushed = self._clock.monotonic()
         if self._flushed - self._confirmed >= _CONFIRM_SECONDS:
             self._confirm(stream)
