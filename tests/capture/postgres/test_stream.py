@@ -6,6 +6,7 @@ from headrace.capture.changes import (
     Commit,
     Message,
     Op,
+    Reached,
     SchemaChange,
     TableDropped,
     TableName,
@@ -188,6 +189,24 @@ def test_messages_are_told_and_marks_are_told_apart(database: Database) -> None:
     assert [each.id for each in events if isinstance(each, Watermark)] == ["hello", "m1"]
     with_mark.close()
     stream.close()
+
+
+def test_a_message_outside_of_transactions_is_told_once(database: Database) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    source = source_of(database.url)
+    stream = source.open(None)
+    database.run("SELECT pg_logical_emit_message(false, 'audit', 'hello')")
+    database.run("INSERT INTO t VALUES (1)")
+    events = events_until(stream, committed(1))
+    stream.close()
+    place = next(place for place, each in enumerate(events) if isinstance(each, Message))
+    passed = events[place + 1]
+    assert isinstance(passed, Reached)
+    again = source.open(passed.position)
+    events = events_until(again, committed(1))
+    again.close()
+    assert not [each for each in events if isinstance(each, Message)]
+    assert len(changes_in(events)) == 1
 
 
 def test_a_changed_table_is_told_before_its_next_row(database: Database) -> None:

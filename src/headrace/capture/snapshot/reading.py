@@ -96,12 +96,12 @@ class ChunkReaders:
 
     def _work(self) -> None:
         try:
-            reader = self._source.reader()
-            try:
-                while (task := self._tasks.get()) is not None and not self._over.is_set():
+            while (task := self._tasks.get()) is not None and not self._over.is_set():
+                reader = self._source.reader()
+                try:
                     self._read(reader, task)
-            finally:
-                reader.close()
+                finally:
+                    reader.close()
         except Exception as error:
             if not self._over.is_set():
                 self._failed(error)
