@@ -67,6 +67,9 @@ class Chunk:
     complete: bool
     """Whether the range has no rows behind these."""
 
+    size: int = 0
+    """About how many bytes it takes."""
+
     unseen: frozenset[str] = field(default=frozenset())
     """Transactions that were under way for the chunk's reader.
 

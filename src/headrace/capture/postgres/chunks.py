@@ -76,7 +76,8 @@ class PostgresReader:
             texts = texts_of(lines[-1])
             last = tuple(texts[place] for place in reader.table.key)
         unseen = frozenset(str(xid) for xid in candidates if not seen.sees(xid))
-        return Chunk(reader.table, rows, last, len(lines) < limit, unseen)
+        size = written.tell()
+        return Chunk(reader.table, rows, last, len(lines) < limit, size, unseen)
 
     def estimate(self, name: TableName) -> int:
         """What the planner believes; partitions together."""
