@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from headrace.capture import Capture, CaptureTakenOver, Condition, LogRetained, PositionLost
-from headrace.settings import KafkaSettings
+from headrace.capture.metrics import exposition
+from headrace.capture.running import CaptureRuns
+from headrace.kafka import Cluster as Kafka
+from headrace.kafka import create_topic
+from headrace.settings import CaptureSettings, KafkaSettings
 from tests.capture.conftest import Database
 from tests.capture.replaying import eventually, records_of, replayed, rows_of, values_of
 from tests.clusters import HEADRACE, Cluster
@@ -329,3 +333,53 @@ def test_the_log_that_is_kept_has_a_limit(
     assert not database.run(
         "SELECT 1 FROM pg_replication_slots WHERE database = current_database()"
     )
+
+
+@pytest.mark.slow
+def test_a_compacted_topic_still_leads_to_the_table(
+    capture: Begin, cluster: Cluster, database: Database, fresh_name: str
+) -> None:
+    topic = f"{fresh_name}.public.notes"
+    config = {
+        "cleanup.policy": "compact",
+        "segment.bytes": "1048576",
+        "min.cleanable.dirty.ratio": "0.001",
+        "delete.retention.ms": "1000",
+    }
+    create_topic(Kafka(KafkaSettings(bootstrap=cluster.bootstrap)), topic, config=config)
+    database.run("CREATE TABLE notes (id int PRIMARY KEY, body text, n int)")
+    database.run("ALTER TABLE notes ALTER body SET STORAGE EXTERNAL")
+    database.run("INSERT INTO notes SELECT i, repeat('x', 3000), 0 FROM generate_series(1, 100) i")
+    running = capture()
+    following(running)
+    database.run("TRUNCATE notes")
+    database.run("INSERT INTO notes SELECT i, repeat('y', 3000), 0 FROM generate_series(1, 90) i")
+    for _ in range(10):
+        # The log leaves out the body, and compaction takes away the records that had it.
+        database.run("UPDATE notes SET n = n + 1")
+    database.run("DELETE FROM notes WHERE id > 80")
+    eventually(lambda: caught_up(running, 1000, 100))
+    eventually(lambda: len(records_of(cluster.bootstrap, topic)) < 800, 60)
+    assert replayed(cluster.bootstrap, topic) == rows_of(database, "notes")
+
+
+@only_headrace
+def test_several_captures_run_in_one_process(
+    cluster: Cluster, database: Database, fresh_name: str
+) -> None:
+    database.run("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY)")
+    described = [
+        CaptureSettings(url=database.url, tables=(table,), to=f"{fresh_name}-{table}")
+        for table in ("a", "b")
+    ]
+    runs = CaptureRuns(described, Kafka(KafkaSettings(bootstrap=cluster.bootstrap))).start()
+    try:
+        database.run("INSERT INTO a VALUES (1); INSERT INTO b VALUES (2)")
+        for table in ("a", "b"):
+            topic = f"{fresh_name}-{table}.public.{table}"
+            wanted = rows_of(database, table)
+            eventually(lambda: replayed(cluster.bootstrap, topic) == wanted)  # noqa: B023
+        page = exposition(run.progress for run in runs.runs)
+        assert f'headrace_capture_up{{capture="{fresh_name}-a"}} 1' in page
+    finally:
+        runs.stop()

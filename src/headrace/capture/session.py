@@ -126,7 +126,7 @@ class Session:
             limit=self._settings.chunk,
             failed=self._failures.put,
         )
-        watch = Watch(self._source, self._state.position, self._settings, self._failures.put)
+        watch = Watch(self._source, self._settings, self._failures.put)
         stream = self._open()
         try:
             self._join(self._source.tables())
@@ -310,7 +310,6 @@ class Session:
         if (tables := watch.new_tables()) is not None:
             self._join(tables)
         self._read_tables()
-        watch.position = self._progress.position
 
     def _heed(self, wishes: Wishes) -> None:
         self._paused = wishes.paused

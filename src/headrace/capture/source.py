@@ -144,11 +144,17 @@ class Source(Protocol):
         """Make what is missing; NotPrepared, with everything that is wrong, if that is refused.
 
         Returns the position from which the log is kept, if it is kept from now on, and None if it
-        was before. Running it again changes nothing; tables that match the capture's patterns by
-        now are added.
+        was before. Running it again changes nothing.
 
         With `resume`, a position that was reached before, the log must have been kept since then:
         PositionLost if it was not.
+        """
+        ...
+
+    def extend(self) -> None:
+        """Have the log tell tables, too, that match the capture's patterns by now.
+
+        Asked from another thread than the stream's; NotPrepared if that is refused.
         """
         ...
 
@@ -169,7 +175,10 @@ class Source(Protocol):
         ...
 
     def distance(self) -> LogDistance:
-        """How far behind we are; asked from another thread than the stream's."""
+        """How far behind we are; asked from another thread than the stream's.
+
+        PositionLost if the database does not keep its log for us any more.
+        """
         ...
 
     def drop(self) -> Sequence[str]:

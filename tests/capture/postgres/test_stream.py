@@ -233,7 +233,7 @@ def test_a_table_made_anew_under_its_name_is_another_one(database: Database) -> 
     stream = source.open(None)
     database.run("INSERT INTO t VALUES (1)")
     database.run("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY)")
-    source.prepare(None)
+    source.extend()
     database.run("INSERT INTO t VALUES (2)")
     events = events_until(stream, committed(2))
     dropped = [each.name for each in events if isinstance(each, TableDropped)]

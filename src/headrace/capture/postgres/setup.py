@@ -87,13 +87,16 @@ class Setup:
         resume: Position | None,
     ) -> Position | None:
         """Make what is not there; the position of the slot if it is new."""
-        check = self.check(relations, filtered=any(conditions))
-        if check.problems:
-            raise NotPrepared(self._where, check.problems)
+        self._require(relations, conditions)
         if resume is not None:
             self.require_slot(resume)
         self._publish(relations, conditions)
         return self._make_slot() if self.slot() is None else None
+
+    def publish(self, relations: Sequence[Relation], conditions: Sequence[str | None]) -> None:
+        """Have the publication tell these tables."""
+        self._require(relations, conditions)
+        self._publish(relations, conditions)
 
     def slot(self) -> tuple[bool, str | None, str | None, str | None] | None:
         """Whether the slot is in use, its positions (oldest kept, confirmed) and its state."""
@@ -156,6 +159,10 @@ class Setup:
             self._run(f"DROP PUBLICATION {quoted(self._name)}")
             dropped.append(f"publication {self._name}")
         return dropped
+
+    def _require(self, relations: Sequence[Relation], conditions: Sequence[str | None]) -> None:
+        if problems := self.check(relations, filtered=any(conditions)).problems:
+            raise NotPrepared(self._where, problems)
 
     def _drop_slot(self) -> None:
         in_use = driver().errors.ObjectInUse

@@ -25,7 +25,7 @@ _LONGEST_NAME: Final = 63
 
 _DISTANCE_SQL: Final = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint,
-       pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint
+       pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint, wal_status
 FROM pg_replication_slots WHERE slot_name = %s
 """
 
@@ -65,6 +65,11 @@ class PostgresSource:
         """Make the publication and the slot; the slot's position if it is new."""
         with self._lock, explained(self._url):
             return self._setup().make(*self._chosen(), resume)
+
+    def extend(self) -> None:
+        """Publish tables that match by now."""
+        with self._lock, explained(self._url):
+            self._setup().publish(*self._chosen())
 
     def tables(self) -> Sequence[Table]:
         """The tables that are captured, as they are now."""
@@ -112,8 +117,13 @@ class PostgresSource:
         """How far the slot is behind the log's end."""
         with self._lock, explained(self._url), self._connection().cursor() as cursor:
             cursor.execute(_DISTANCE_SQL, (self.slot,))
-            if (row := cursor.fetchone()) is None:
-                raise PositionLost(f"The replication slot {self.slot} was dropped.")
+            row = cursor.fetchone()
+        if row is None or row[2] == "lost":
+            became = "was dropped" if row is None else "fell too far behind"
+            raise PositionLost(
+                f"The replication slot {self.slot} of {shown(self._url)} {became}. Run the capture "
+                "with --lost snapshot to read its tables anew."
+            )
         return LogDistance(max(row[0] or 0, 0), max(row[1] or 0, 0))
 
     def drop(self) -> Sequence[str]:
