@@ -93,17 +93,16 @@ class Session:
 
     def run(self) -> None:
         """Capture until told to stop or to pause; anything that goes wrong is raised."""
-        ensure_store(self._cluster)
         settings = self._settings
+        ensure_store(self._cluster, settings.called)
         topics = Topics(self._cluster, partitions=settings.partitions, replicas=settings.replicas)
         self._delivery = Delivery(self._cluster, settings.called, topics)
         try:
             # Only now, when nobody else can write it any more.
-            stored = read_store(self._cluster)
-            found = stored.state(settings.called)
-            self._state = found or CaptureState(settings.called, settings.prefix)
+            stored = read_store(self._cluster, settings.called, settled=True)
+            self._state = stored.state or CaptureState(settings.called, settings.prefix)
             self._check_prefix()
-            self._heed(stored.wishes(settings.called))
+            self._heed(stored.wishes)
             if not self._paused:
                 self._capture()
             if self._begin is None:

@@ -1,5 +1,6 @@
 """A PostgreSQL database as a source of changes."""
 
+import hashlib
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from headrace.capture.source import Check, LogDistance
 
 _DEFAULT_SCHEMA: Final = "public"
 _LONGEST_NAME: Final = 63
+_PREFIX: Final = "headrace_"
 
 _DISTANCE_SQL: Final = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint,
@@ -279,7 +281,13 @@ def _mask(table: Table, place: int) -> Decode:
 def slot_name(name: str) -> str:
     """What the slot and the publication of a capture are called.
 
-    >>> slot_name("Shop-1")
-    'headrace_shop_1'
+    What PostgreSQL does not allow is replaced, and then a digest tells such names apart.
+
+    >>> slot_name("shop"), slot_name("Shop-1")
+    ('headrace_shop', 'headrace_shop_1_a8f11fba')
     """
-    return f"headrace_{re.sub(r'[^a-z0-9_]', '_', name.lower())}"[:_LONGEST_NAME]
+    allowed = re.sub(r"[^a-z0-9_]", "_", name.lower())
+    if allowed == name and len(name) <= _LONGEST_NAME - len(_PREFIX):
+        return _PREFIX + name
+    digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
+    return f"{_PREFIX}{allowed}"[: _LONGEST_NAME - len(digest) - 1] + f"_{digest}"
