@@ -1,5 +1,6 @@
-"""A database that goes away and comes back under a capture, and one that moves on without it."""
+"""A database or a broker that goes away and comes back, and a log that moves on without us."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,11 +9,11 @@ import pytest
 from headrace.capture import Capture, Condition, PositionLost
 from headrace.settings import KafkaSettings
 from tests.capture.conftest import Database
-from tests.capture.replaying import eventually, replayed, rows_of
+from tests.capture.replaying import eventually, replayed, rows_of, values_of
 from tests.capture.servers import PostgresServer
-from tests.clusters import HEADRACE, Cluster
+from tests.clusters import HEADRACE, Cluster, headrace_process
 
-pytestmark = pytest.mark.parametrize("cluster", [HEADRACE], indirect=True)
+only_headrace = pytest.mark.parametrize("cluster", [HEADRACE], indirect=True)
 
 
 @pytest.fixture
@@ -26,6 +27,7 @@ def server() -> Iterator[PostgresServer]:
         found.remove()
 
 
+@only_headrace
 def test_a_capture_outlives_restarts_of_its_database(
     cluster: Cluster, server: PostgresServer, fresh_name: str
 ) -> None:
@@ -51,6 +53,26 @@ def test_a_capture_outlives_restarts_of_its_database(
     database.close()
 
 
+def test_a_capture_outlives_a_broker_that_is_killed(database: Database) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    database.run("INSERT INTO t SELECT i, i FROM generate_series(1, 500) i")
+    with headrace_process() as broker:
+        kafka = KafkaSettings(bootstrap=broker.cluster.bootstrap)
+        with Capture(database.url, tables=["t"], to="shop", kafka=kafka) as capture:
+            eventually(lambda: capture.progress.condition is Condition.FOLLOWING)
+            for _ in range(2):
+                database.run("UPDATE t SET n = n + 1 WHERE id % 3 = 0")
+                broker.kill()
+                database.run("UPDATE t SET n = n + 1 WHERE id % 5 = 0")
+                broker.start()
+            bootstrap, wanted = broker.cluster.bootstrap, rows_of(database, "t")
+            eventually(lambda: replayed(bootstrap, "shop.public.t") == wanted, 60)
+            events = values_of(bootstrap, "shop.public.t")
+    told = Counter(each["source"]["lsn"] for each in events if each["op"] == "u")
+    assert set(told.values()) == {1}, "a change is told twice"
+
+
+@only_headrace
 def test_a_slot_that_somebody_moved_is_noticed(
     cluster: Cluster, database: Database, fresh_name: str
 ) -> None:
