@@ -8,6 +8,7 @@ import pytest
 
 from headrace.settings import (
     BrokerSettings,
+    CaptureSettings,
     InvalidSetting,
     KafkaSettings,
     Settings,
@@ -381,3 +382,38 @@ def test_the_book_lists_every_setting_with_its_default(name: str):
         f"| `{declared.key}` | {written(declared.default)} | {declared.about} |"
         for declared in declarations(SECTIONS[name])
     ]
+
+
+class TestCaptures:
+    def test_each_is_a_table_of_its_own(self):
+        file = """
+            [[capture]]
+            url = "postgresql://localhost/shop"
+            tables = ["orders", "stock.*"]
+            to = "shop"
+            heartbeat = "1 minute"
+            where = { orders = "id > 0" }
+            [[capture]]
+            url = "postgresql://localhost/crm"
+            tables = ["*"]
+            to = "crm"
+            name = "customers"
+        """
+        first, second = load(file).capture.captures
+        assert (first.tables, first.called) == (("orders", "stock.*"), "shop")
+        assert (first.heartbeat_ms, first.where) == (60_000, {"orders": "id > 0"})
+        assert (second.prefix, second.called) == ("crm", "customers")
+
+    def test_a_mistake_names_its_place(self):
+        file = '[[capture]]\nurl = "postgresql://localhost/shop"\ntabels = ["orders"]\nto = "shop"'
+        with pytest.raises(SettingsError, match=r'toml:1:.*number 1 .*"tabels".*mean tables\?'):
+            load(file)
+
+    def test_what_a_capture_cannot_do_without_is_asked_for(self):
+        with pytest.raises(SettingsError, match="a capture needs tables"):
+            load('[[capture]]\nurl = "postgresql://localhost/shop"\nto = "shop"')
+
+    def test_the_book_lists_every_setting_with_its_default(self):
+        book = (Path(__file__).parents[1] / "docs/configuration.md").read_text(encoding="utf-8")
+        for declared in declarations(CaptureSettings):
+            assert f"- `{declared.key}` ({written(declared.default)}): {declared.about}" in book

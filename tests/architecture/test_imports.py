@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("broker", "cli", "kafka", "log", "records", "settings", "streams", "testing")
+PACKAGES = (
+    "broker",
+    "capture",
+    "cli",
+    "kafka",
+    "log",
+    "records",
+    "settings",
+    "streams",
+    "testing",
+)
 MODULES = (
     "__init__",
     "clock",
@@ -73,6 +83,7 @@ def test_our_code_keeps_the_contract() -> None:
         ("log/segment.py", "import headrace.errors, headrace.clock, headrace.settings"),
         ("kafka/raw_fetch.py", "import headrace.records.arrow"),
         ("streams/source.py", "import headrace.kafka, headrace.records.arrow"),
+        ("capture/delivery.py", "import headrace.kafka, headrace.settings"),
         ("__init__.py", "def __getattr__(name): from headrace.broker import server"),
     ],
 )
@@ -93,6 +104,8 @@ def test_an_import_that_the_map_allows_passes(tree: Path, module: str, code: str
         ("streams/flow.py", "import headrace.broker", "never the broker"),
         ("streams/flow.py", "import headrace.cli", "point downward"),
         ("cli/topics.py", "import headrace.log", "never the broker"),
+        ("capture/delivery.py", "import headrace.broker", "never the broker"),
+        ("capture/delivery.py", "def lazily(): import headrace.streams", "stays small"),
         ("broker/server.py", "import rich", "stays small"),
         ("log/segment.py", "def lazily(): import numpy", "stays small"),
         ("unheard_of/__init__.py", "", "point downward"),

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "tail": "Show the records of a topic and follow it until Ctrl-C.",
     "topics": "List, create, describe, delete and configure topics.",
     "groups": "List, describe, watch, reset, copy and delete consumer groups.",
+    "capture": "Turn what changes in a database into streams.",
     "run": "Run the flows of a Python file until Ctrl-C or SIGTERM.",
     "flows": "List flows and their versions, promote one, drop one.",
     "state": "Look into the state that flows keep.",

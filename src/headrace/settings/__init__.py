@@ -1,12 +1,13 @@
 """Everything that can be set, from one place.
 
-`broker`, `kafka`, `lag` and `streams` declare the sections; `sections`, `kinds` and `tables` are
-what they are declared with, `sources` reads what was written in headrace.toml, the environment and
-the command line, and `loading` makes one `Settings` object of it.
+`broker`, `capture`, `kafka`, `lag` and `streams` declare the sections; `sections`, `kinds` and
+`tables` are what they are declared with, `sources` reads what was written in headrace.toml, the
+environment and the command line, and `loading` makes one `Settings` object of it.
 """
 
 from headrace.settings.address import join_address, split_address
 from headrace.settings.broker import BrokerSettings
+from headrace.settings.capture import CaptureSettings, CapturesSettings
 from headrace.settings.errors import (
     InvalidSetting,
     SettingsError,
@@ -22,6 +23,8 @@ from headrace.settings.units import readable_duration
 __all__ = [
     "AlertRule",
     "BrokerSettings",
+    "CaptureSettings",
+    "CapturesSettings",
     "InvalidSetting",
     "KafkaSettings",
     "LagSettings",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from headrace.settings.broker import BrokerSettings
+from headrace.settings.capture import CapturesSettings
 from headrace.settings.errors import InvalidSetting, SettingsFileError
 from headrace.settings.kafka import KafkaSettings
 from headrace.settings.lag import LagSettings
@@ -34,6 +35,7 @@ class Settings:
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     lag: LagSettings = field(default_factory=LagSettings)
     streams: StreamsSettings = field(default_factory=StreamsSettings)
+    capture: CapturesSettings = field(default_factory=CapturesSettings)
 
 
 SECTIONS: Sections = {

@@ -11,7 +11,7 @@ key in the file does not: there the value carries the unit.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from headrace.settings.errors import InvalidSetting
 from headrace.settings.kinds import Kind, Properties
@@ -53,6 +53,9 @@ class Section:
     """A group of settings under one [name]; refuses values that its kinds do not accept."""
 
     __slots__ = ()
+
+    listed: ClassVar[str] = ""
+    """The setting that a list of tables under the section's own name is for, if it has one."""
 
     def __post_init__(self) -> None:
         for declared in declarations(type(self)):

@@ -45,16 +45,19 @@ def read_file(path: Path, sections: Sections) -> Iterator[Written]:
         raise SettingsFileError(f"Cannot read the settings file {path}: {reason}.") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsFileError(f"{path} is not valid TOML: {error}.") from None
-    for section, table in document.items():
+    for section, written in document.items():
         place = f"{path}{_line_of(text, section)}"
         if section not in sections:
             raise UnknownSetting(f"{place}: {_no_such_section(section, sections)}")
+        listed = sections[section].listed if isinstance(written, list) else ""
+        table = {listed: written} if listed else written
         if not isinstance(table, dict):
             remedy = f"write [{section}] above its settings"
             raise UnknownSetting(f"{place}: {section} is a section; {remedy}.")
         known = {declared.key: declared for declared in declarations(sections[section])}
         for key, value in table.items():
-            place = f"{path}{_line_of(text, f'{section}.{key}')}: [{section}]"
+            line = _line_of(text, f"{section}.{key}") or _line_of(text, section)
+            place = f"{path}{line}: [{section}]"
             if key not in known:
                 raise UnknownSetting(f"{place} {_no_such_key(section, key, sections)}")
             yield Written(section, known[key], value, f"{place} {key}")

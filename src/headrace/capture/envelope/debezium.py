@@ -1,0 +1,252 @@
+"""Debezium's envelope, field for field.
+
+A change is `before`, `after`, `source`, `transaction`, `op` and three times; a delete is followed
+by a tombstone; a changed key is a delete and an insert that name each other in headers. With
+schemas, everything is `{"schema": ..., "payload": ...}` as Kafka Connect's JSON converter has it.
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from headrace import __version__
+from headrace.capture.changes import (
+    Begin,
+    Message,
+    Op,
+    Row,
+    RowChange,
+    Table,
+    TableName,
+    Truncate,
+    TypeKind,
+)
+from headrace.capture.envelope.columns import Columns
+from headrace.capture.envelope.modes import Modes
+from headrace.capture.envelope.records import Headers, Record, topic_of
+from headrace.capture.envelope.schemas import (
+    envelope_schema,
+    key_schema,
+    message_schema,
+    source_schema,
+)
+from headrace.capture.source import Source
+
+NEW_KEY: Final = "__debezium.newkey"
+OLD_KEY: Final = "__debezium.oldkey"
+"""The headers by which the two halves of a changed key name each other."""
+
+SNAPSHOT: Final = "incremental"
+"""What `source.snapshot` says of rows that were read: in chunks, between changes."""
+
+NO_KEY: Final = b"null"
+"""The key of what is about a whole table: JSON for null, since a compacted topic needs a key."""
+
+_WHOLE: Final = (TypeKind.INT16, TypeKind.INT32, TypeKind.INT64)
+
+Counted = Callable[[TableName], dict[str, Any] | None]
+"""The `transaction` block of the next event of a table."""
+
+
+def _not_counted(name: TableName) -> None:
+    return None
+
+
+class _TableEncoder:
+    """Everything about one version of a table that is the same for all its rows."""
+
+    __slots__ = ("key", "key_head", "name", "number", "row", "table", "topic", "value_head")
+
+    def __init__(self, envelope: "DebeziumEnvelope", table: Table) -> None:
+        self.table = table
+        self.name = table.name
+        self.topic = topic_of(envelope.prefix, table.name)
+        self.row = Columns(table, envelope.modes)
+        self.key = Columns(table, envelope.modes, table.key) if table.key else None
+        self.key_head = self.value_head = b""
+        if envelope.schemas:
+            value = envelope_schema(self.topic, self.row.fields, envelope.source_schema)
+            self.value_head = _head(value)
+            if self.key is not None:
+                self.key_head = _head(key_schema(self.topic, self.key.fields))
+        self.number = None
+        """How a key is written that is a single whole number, as most are."""
+        if self.key is not None and len(table.key) == 1:
+            column = table.columns[table.key[0]]
+            if column.type.kind in _WHOLE:
+                # A percent sign in the column's name is not ours.
+                name = orjson.dumps(column.name).replace(b"%", b"%%")
+                tail = b"}}" if self.key_head else b"}"
+                self.number = self.key_head.replace(b"%", b"%%") + b"{" + name + b":%d" + tail
+
+
+def _head(schema: dict[str, Any]) -> bytes:
+    return b'{"schema":' + orjson.dumps(schema) + b',"payload":'
+
+
+class DebeziumEnvelope:
+    """Makes records of changes.
+
+    Args:
+        source: Whose changes they are.
+        prefix: How the names of topics begin.
+        schemas: Whether records carry their Kafka Connect schema.
+        tombstones: Whether a delete is followed by a record without value.
+        modes: How values are written.
+        now_ns: The time, in nanoseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        prefix: str,
+        *,
+        schemas: bool = False,
+        tombstones: bool = True,
+        modes: Modes | None = None,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self.prefix = prefix
+        self.schemas = schemas
+        self.modes = modes or Modes()
+        self.source_schema = source_schema(source.connector, source.origin_schema())
+        self._source = source
+        self._tombstones = tombstones
+        self._now_ns = now_ns
+        self._encoders: dict[Table, _TableEncoder] = {}
+        about = {"version": __version__, "connector": source.connector, "name": prefix}
+        self._origin_head = f'{orjson.dumps(about).decode()[:-1]},"ts_ms":'
+        self._origin_middle = f'"db":{orjson.dumps(source.database).decode()},"sequence":'
+
+    def topic_of(self, table: Table) -> str:
+        """Where the changes of a table go."""
+        return self._encoder(table).topic
+
+    def change(
+        self, change: RowChange, begin: Begin | None, counted: Counted = _not_counted
+    ) -> list[Record]:
+        """The records of a row's change; `begin` is None of a row that a snapshot read."""
+        op, table, before, after, place = change
+        encoder = self._encoder(table)
+        if op is Op.UPDATE and before is not None and encoder.key is not None:
+            assert after is not None
+            if table.key_of(before) != table.key_of(after):
+                return self._changed_key(encoder, before, after, begin, place, counted)
+        told = before if after is None else after
+        assert told is not None
+        key = self._key(encoder, told)
+        value = self._value(encoder, op, before, after, begin, place, counted)
+        records = [Record(encoder.topic, key, value)]
+        if op is Op.DELETE and self._tombstones and key is not None:
+            records.append(Record(encoder.topic, key, None))
+        return records
+
+    def truncate(
+        self, truncate: Truncate, begin: Begin | None, counted: Counted = _not_counted
+    ) -> list[Record]:
+        """The record of a truncated table, for every partition of its topic."""
+        encoder = self._encoder(truncate.table)
+        value = self._value(encoder, Op.TRUNCATE, None, None, begin, truncate.place, counted)
+        key = None if encoder.key is None else NO_KEY
+        return [Record(encoder.topic, key, value, everywhere=True)]
+
+    def message(self, message: Message, begin: Begin | None) -> list[Record]:
+        """The record of a message that an application wrote into the log."""
+        now = self._now_ns()
+        content = base64.b64encode(message.content).decode()
+        payload = {
+            "op": Op.MESSAGE,
+            "ts_ms": now // 1_000_000,
+            "source": self._origin(None, begin, message.place, now, snapshot="false"),
+            "message": {"prefix": message.prefix, "content": content},
+        }
+        key: dict[str, Any] = {"prefix": message.prefix}
+        topic = f"{self.prefix}.message"
+        if self.schemas:
+            fields = [{"type": "string", "optional": True, "field": "prefix"}]
+            key = {"schema": key_schema(topic, fields), "payload": key}
+            payload = {"schema": message_schema(self.source_schema), "payload": payload}
+        return [Record(topic, orjson.dumps(key), orjson.dumps(payload))]
+
+    def _encoder(self, table: Table) -> _TableEncoder:
+        if (encoder := self._encoders.get(table)) is None:
+            # Older versions of a table never come again.
+            for other in [each for each in self._encoders if each.name == table.name]:
+                del self._encoders[other]
+            encoder = self._encoders[table] = _TableEncoder(self, table)
+        return encoder
+
+    def _changed_key(
+        self,
+        encoder: _TableEncoder,
+        before: Row,
+        after: Row,
+        begin: Begin | None,
+        place: Any,
+        counted: Counted,
+    ) -> list[Record]:
+        old, new = self._key(encoder, before), self._key(encoder, after)
+        assert old is not None
+        assert new is not None
+        gone = self._value(encoder, Op.DELETE, before, None, begin, place, counted)
+        come = self._value(encoder, Op.INSERT, None, after, begin, place, counted)
+        to_new: Headers = [(NEW_KEY, new)]
+        to_old: Headers = [(OLD_KEY, old)]
+        records = [Record(encoder.topic, old, gone, to_new)]
+        if self._tombstones:
+            records.append(Record(encoder.topic, old, None))
+        return [*records, Record(encoder.topic, new, come, to_old)]
+
+    def _key(self, encoder: _TableEncoder, row: Row) -> bytes | None:
+        if encoder.key is None:
+            return None
+        if encoder.number is not None:
+            number: int = row[encoder.table.key[0]]
+            return encoder.number % number
+        written = orjson.dumps(encoder.key.of(row))
+        return encoder.key_head + written + b"}" if encoder.key_head else written
+
+    def _value(
+        self,
+        encoder: _TableEncoder,
+        op: Op,
+        before: Row | None,
+        after: Row | None,
+        begin: Begin | None,
+        place: Any,
+        counted: Counted,
+    ) -> bytes:
+        now = self._now_ns()
+        written = orjson.dumps(
+            {
+                "before": None if before is None else encoder.row.of_former(before),
+                "after": None if after is None else encoder.row.of(after),
+                "source": self._origin(
+                    encoder.name,
+                    begin,
+                    place,
+                    now,
+                    snapshot="false" if begin is not None else SNAPSHOT,
+                ),
+                "transaction": counted(encoder.name),
+                "op": op.value,
+                "ts_ms": now // 1_000_000,
+                "ts_us": now // 1000,
+                "ts_ns": now,
+            }
+        )
+        return encoder.value_head + written + b"}" if encoder.value_head else written
+
+    def _origin(
+        self, name: TableName | None, begin: Begin | None, place: Any, now: int, *, snapshot: str
+    ) -> orjson.Fragment:
+        """The `source` block."""
+        source = self._source
+        time_us = now // 1000 if begin is None else begin.time_us
+        return orjson.Fragment(
+            f'{self._origin_head}{time_us // 1000},"snapshot":"{snapshot}",{self._origin_middle}'
+            f'{source.sequence(begin, place)},"ts_us":{time_us},"ts_ns":{time_us}000,'
+            f"{source.origin(name, begin, place)}}}"
+        )
