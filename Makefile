@@ -23,7 +23,7 @@ demo: runtime ## A shop, a broker and two consumer groups, live (DEMO_SECONDS=20
 	@$(IN)/python -m examples.shop
 
 test: lint ## Lint, then all tests, in two processes (PYTEST="-k name" to choose some, in one)
-	@$(IN)/python -m pytest $(or $(PYTEST),-n 2 --dist loadgroup)
+	@$(IN)/python -m pytest $(or $(PYTEST),-n 2 --dist worksteal)
 
 lint: dev ## Ruff, formatting, strict types, import contract
 	@$(IN)/ruff check .

@@ -70,18 +70,11 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let one of several processes have all that needs Spark, and one what needs Apache Kafka."""
+    """Leave out on Apache Kafka what other tests have shown there already, unless asked for."""
     if not config.getoption("--every-cluster"):
-        spared = [each for each in items if _is_spared(each)]
-        config.hook.pytest_deselected(items=spared)
+        config.hook.pytest_deselected(items=[each for each in items if _is_spared(each)])
         items[:] = [each for each in items if not _is_spared(each)]
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif item.get_closest_marker("apache_kafka"):
-            item.add_marker(pytest.mark.xdist_group(APACHE_KAFKA))
 
 
 def _is_spared(item: pytest.Item) -> bool:

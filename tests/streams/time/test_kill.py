@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 _SECONDS = 300.0
 """In which a driver has to do something."""
 
-_BATCHES_PER_KILL = 6
+_BATCHES_PER_KILL = 4
 
 
 def test_windows_of_a_flow_that_is_killed_say_the_same(
