@@ -49,7 +49,7 @@ class Scale:
     rounds: int
     events: int
     batch: int
-    """Records that a batch reads of each topic, at most."""
+    """Events that a batch is of; it reads as many records of each topic as there are of them."""
 
 
 FULL = Scale(rounds=3, events=2_000_000, batch=300_000)
@@ -81,6 +81,11 @@ class Auctions:
     def end(self) -> pl.Expr:
         """A moment after the last event, and before the one that lets all windows close."""
         return pl.lit(self.events.bids["at"].max()) + timedelta(minutes=1)
+
+    def batch(self, kind: str) -> int:
+        """Records of one kind that a batch reads, at most."""
+        rows: pl.DataFrame = getattr(self.events, kind)
+        return self.scale.batch * rows.height // self.scale.events
 
     def topic(self, kind: str) -> str:
         """The topic of one kind of event."""
@@ -142,7 +147,7 @@ def _flow(auctions: Auctions, spark: SparkSession, query: Query) -> DataFrame:
             SCHEMAS[kind],
             time="at",
             watermark=Watermark(out_of_order=WAIT),
-            max_records_per_batch=auctions.scale.batch,
+            max_records_per_batch=auctions.batch(kind),
         )
         for kind in query.reads
     }
@@ -158,7 +163,7 @@ def _read(auctions: Auctions, spark: SparkSession, kind: str) -> DataFrame:
         "kafka.bootstrap.servers": auctions.server.bootstrap,
         "subscribe": auctions.topic(kind),
         "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": str(auctions.scale.batch),
+        "maxOffsetsPerTrigger": str(auctions.batch(kind)),
     }
     records = spark.readStream.format("kafka").options(**options).load()
     value = F.from_json(F.col("value").cast("string"), SCHEMAS[kind])
