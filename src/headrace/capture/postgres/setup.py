@@ -91,8 +91,16 @@ class Setup:
         self._refuse_unfinished()
         if resume is not None:
             self.require_slot(resume)
-        self._publish(relations, conditions)
-        return self._make_slot() if self.slot() is None else None
+        errors = driver().errors
+        try:
+            self._publish(relations, conditions)
+            return self._make_slot() if self.slot() is None else None
+        except (errors.UniqueViolation, errors.DuplicateObject):
+            # What a run that was killed began is finished by the server a moment later.
+            raise CaptureBusy(
+                f"Another process is making {self._name} in {self._where} at this moment. Try "
+                "again later."
+            ) from None
 
     def publish(self, relations: Sequence[Relation], conditions: Sequence[str | None]) -> None:
         """Have the publication tell these tables."""
