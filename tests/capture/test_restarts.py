@@ -124,27 +124,3 @@ def test_a_slot_that_is_still_being_made_is_waited_for(
     holder.close()
     topic = f"{fresh_name}.public.t"
     assert replayed(cluster.bootstrap, topic) == rows_of(database, "t")
-
-
-@only_headrace
-def test_the_log_does_not_pile_up_while_only_others_write(
-    cluster: Cluster, database: Database, fresh_name: str
-) -> None:
-    database.run("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE busy (n text)")
-    kafka = KafkaSettings(bootstrap=cluster.bootstrap)
-    with Capture(
-        database.url, tables=["t"], to=fresh_name, kafka=kafka, heartbeat_ms=200
-    ) as capture:
-        eventually(lambda: capture.progress.condition is Condition.FOLLOWING)
-        began = database.run("SELECT pg_current_wal_lsn()")[0]
-        confirmed = (
-            "SELECT confirmed_flush_lsn > %s::pg_lsn FROM pg_replication_slots"
-            " WHERE database = current_database()"
-        )
-
-        def is_confirmed() -> bool:
-            # Never a moment of rest: the log goes on between any two looks at it.
-            database.run("INSERT INTO busy SELECT repeat('x', 100) FROM generate_series(1, 100)")
-            return database.run(confirmed, *began) == [(True,)]
-
-        eventually(is_confirmed)
