@@ -1,5 +1,6 @@
 """A database or a broker that goes away and comes back, and a log that moves on without us."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.capture import Capture, Condition, PositionLost
+from headrace.capture.postgres import slot_name
 from headrace.settings import KafkaSettings
 from tests.capture.conftest import Database
 from tests.capture.replaying import eventually, replayed, rows_of, values_of
@@ -87,3 +89,38 @@ def test_a_slot_that_somebody_moved_is_noticed(
     database.run(f"SELECT pg_replication_slot_advance(slot_name, pg_current_wal_lsn()) {slots}")
     with pytest.raises(PositionLost, match="something else has read from it"):
         Capture(database.url, tables=["t"], to=fresh_name, kafka=kafka).run()
+
+
+@only_headrace
+def test_a_slot_that_is_still_being_made_is_waited_for(
+    cluster: Cluster, database: Database, fresh_name: str
+) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    # A slot is not made before all transactions that were open have ended.
+    holder = database.connect()
+    holder.autocommit = False
+    holder.cursor().execute("INSERT INTO t VALUES (1)")
+    slot = slot_name(fresh_name)
+    maker = threading.Thread(
+        target=database.run,
+        args=("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", slot),
+    )
+    maker.start()
+    found = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
+    with database.connect() as other, other.cursor() as cursor:
+
+        def is_being_made() -> bool:
+            cursor.execute(found, (slot,))
+            return bool(cursor.fetchall() == [(None,)])
+
+        eventually(is_being_made)
+        kafka = KafkaSettings(bootstrap=cluster.bootstrap)
+        with Capture(database.url, tables=["t"], to=fresh_name, kafka=kafka) as capture:
+            eventually(lambda: capture.progress.condition is Condition.WAITING)
+            assert "is being made by another process" in capture.progress.failure
+            holder.commit()
+            maker.join()
+            eventually(lambda: capture.progress.condition is Condition.FOLLOWING)
+    holder.close()
+    topic = f"{fresh_name}.public.t"
+    assert replayed(cluster.bootstrap, topic) == rows_of(database, "t")

@@ -7,7 +7,7 @@ from headrace.capture.databases import source_of
 from headrace.capture.delivery import Delivery, Topics
 from headrace.capture.errors import CaptureError
 from headrace.capture.state import CaptureState, SnapshotRequest, Wishes
-from headrace.capture.store import Stored, forget, read_store, stored_names, write_wishes
+from headrace.capture.store import Stored, forget, read_store, read_stores, write_wishes
 from headrace.kafka import Cluster
 from headrace.settings import CaptureSettings
 
@@ -23,8 +23,8 @@ class UnknownCapture(CaptureError):
 
 def states(cluster: Cluster) -> list[tuple[CaptureState, Wishes]]:
     """All captures that have run on a cluster, and what is wanted of them."""
-    found = [read_store(cluster, name) for name in stored_names(cluster)]
-    return [(each.state, each.wishes) for each in found if each.state is not None]
+    found = [(each.state, each.wishes) for each in read_stores(cluster)]
+    return [(state, wishes) for state, wishes in found if state is not None]
 
 
 def pause(cluster: Cluster, name: str, *, paused: bool) -> None:

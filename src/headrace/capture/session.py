@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from headrace.capture.changes import (
@@ -183,14 +184,18 @@ class Session:
                 self._handle(stream, events)
             elif waiting:
                 self._flush(stream)
-            elif whole and self._clock.monotonic() - self._flushed >= heartbeat:
-                self._progress.behind_ms = 0
+            if self._is_idle() and self._clock.monotonic() - self._flushed >= heartbeat:
+                # Also while the log tells of nothing but what others do.
                 self._flush(stream)
             self._attend(watch)
         if self._begin is None:
             self._flush(stream)
         else:
             self._delivery.abort()
+
+    def _is_idle(self) -> bool:
+        """Whether all that came is committed, apart from how far the log has been read."""
+        return self._begin is None and not self._delivery.pending
 
     def _is_to_end(self) -> bool:
         """Whether to end here: between two transactions, or within one that takes too long."""
@@ -269,28 +274,37 @@ class Session:
 
     def _flush(self, stream: LogStream) -> None:
         """Commit what was written, with the position that it leads to."""
-        progress, state = self._progress, self._state
-        now = self._clock.now_ms()
-        if self._transactions:
-            progress.behind_ms = max(now - self._last_commit_us // 1000, 0)
-        progress.changes += self._changes
-        progress.rows_read += self._rows
-        progress.transactions += self._transactions
-        progress.position = state.position
-        progress.tables = [
-            TableProgress(str(task.table), task.rows, max(task.estimate, task.rows), task.done)
-            for task in state.tasks.values()
-        ]
+        state = self._state
         reading = bool(state.open_tasks())
         state.recent = self._windows.last_told() if reading else []
-        progress.condition = Condition.READING if reading else Condition.FOLLOWING
-        state.status = progress.status(now)
+        told = self._told(Condition.READING if reading else Condition.FOLLOWING)
+        state.status = told.status(self._clock.now_ms())
         self._delivery.commit(state)
+        self._progress.become(told)
         self._changes = self._rows = self._transactions = 0
         self._read_on = False
         self._flushed = self._clock.monotonic()
         if self._flushed - self._confirmed >= _CONFIRM_SECONDS:
             self._confirm(stream)
+
+    def _told(self, condition: Condition) -> CaptureProgress:
+        """What there is to tell once this is committed."""
+        before, state = self._progress, self._state
+        age = self._clock.now_ms() - self._last_commit_us // 1000 if self._delivery.pending else 0
+        return replace(
+            before,
+            condition=condition,
+            changes=before.changes + self._changes,
+            rows_read=before.rows_read + self._rows,
+            transactions=before.transactions + self._transactions,
+            position=state.position,
+            behind_ms=max(age, 0),
+            failure="",
+            tables=[
+                TableProgress(str(task.table), task.rows, max(task.estimate, task.rows), task.done)
+                for task in state.tasks.values()
+            ],
+        )
 
     def _confirm(self, stream: LogStream) -> None:
         if self._progress.position is not None:

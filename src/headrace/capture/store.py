@@ -9,7 +9,7 @@ it from readers: that of a capture which was killed must not hold up another one
 import re
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headrace.capture.state import CaptureState, Wishes
 from headrace.kafka import (
@@ -24,9 +24,6 @@ from headrace.kafka import (
     list_topics,
     offset_ranges,
 )
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 STATE: Final = b"state"
 """The key of a capture's state."""
@@ -92,18 +89,16 @@ def read_store(cluster: Cluster, name: str, *, settled: bool = False) -> Stored:
             raise ClusterError(f"A transaction in {where} does not end; try again later.")
         time.sleep(_PAUSE_SECONDS)
         end = _stable(cluster, where)
-    found: dict[bytes, bytes] = {}
-    with Reader(cluster, {where: held.earliest}, end={where: end}) as reader:
-        for batch in reader.batches():
-            for message in batch:
-                _apply(message, found)
-    return Stored(found)
+    return _read(cluster, {where: held.earliest}, {where: end})[where.topic]
 
 
-def stored_names(cluster: Cluster) -> list[str]:
-    """The captures that have run on a cluster, as their topics are called."""
-    names = (topic.name for topic in list_topics(cluster))
-    return [name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)]
+def read_stores(cluster: Cluster) -> list[Stored]:
+    """What is kept about all captures that have run on a cluster, as it is now."""
+    topics = [each.name for each in list_topics(cluster) if each.name.startswith(_PREFIX)]
+    where = [Partition(topic, 0) for topic in topics]
+    held = offset_ranges(cluster, where, isolation=Isolation.READ_COMMITTED)
+    start = {each: held[each].earliest for each in where}
+    return list(_read(cluster, start, {each: held[each].latest for each in where}).values())
 
 
 def follow_wishes(cluster: Cluster, names: Iterable[str]) -> Iterator[list[tuple[str, Wishes]]]:
@@ -149,11 +144,19 @@ def forget(cluster: Cluster, name: str) -> bool:
     return True
 
 
+def _read(
+    cluster: Cluster, start: dict[Partition, int], end: dict[Partition, int]
+) -> dict[str, Stored]:
+    """The last records of keys between two places, by topic."""
+    found: dict[str, dict[bytes, bytes]] = {each.topic: {} for each in start}
+    with Reader(cluster, start, end=end) as reader:
+        for batch in reader.batches():
+            for message in batch:
+                key, value = message.key(), message.value()
+                if isinstance(key, bytes) and isinstance(value, bytes):
+                    found[str(message.topic())][key] = value
+    return {topic: Stored(records) for topic, records in found.items()}
+
+
 def _stable(cluster: Cluster, where: Partition) -> int:
     return offset_ranges(cluster, [where], isolation=Isolation.READ_COMMITTED)[where].latest
-
-
-def _apply(message: "Message", found: dict[bytes, bytes]) -> None:
-    key, value = message.key(), message.value()
-    if isinstance(key, bytes) and isinstance(value, bytes):
-        found[key] = value
