@@ -73,5 +73,15 @@ def test_a_registry_that_is_down_is_waited_for_and_one_that_refuses_us_is_not():
         assert root_cause(RuntimeError(told)).passing is passing
 
 
+class OfAJavaThatIsGone(Exception):
+    def __str__(self) -> str:
+        raise ConnectionRefusedError
+
+
+def test_an_exception_that_can_say_nothing_any_more_is_called_by_its_name():
+    cause = root_cause(OfAJavaThatIsGone())
+    assert cause.message == "OfAJavaThatIsGone, and Spark's Java is gone"
+
+
 def test_an_exception_without_a_word_is_called_by_its_name():
     assert root_cause(ValueError()).message == "ValueError"

@@ -61,7 +61,7 @@ class Failures:
 
 def root_cause(error: BaseException) -> Cause:
     """The exception that began it: ours, the user's function's, or the innermost of Java's."""
-    text = str(error)
+    text = _said(error)
     if isinstance(error, HeadraceError):
         return Cause(type(error).__name__, text, text)
     if _TRACEBACK in text:
@@ -70,6 +70,14 @@ def root_cause(error: BaseException) -> Cause:
     innermost = said.rpartition("terminated with exception: ")[2]
     message = " ".join(innermost.split())
     return Cause(type(error).__name__, message[:_LONGEST] or type(error).__name__, text)
+
+
+def _said(error: BaseException) -> str:
+    """What an error says; those of Java are asked for it in Java, which may be gone by now."""
+    try:
+        return str(error)
+    except Exception:
+        return f"{type(error).__name__}, and Spark's Java is gone"
 
 
 def _python_cause(text: str) -> Cause:
