@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from headrace.prometheus import served
 from headrace.streams.running.branches import Heard
 from headrace.streams.running.display import Lines, display_for, line_of
-from headrace.streams.running.metrics import exposition, served
+from headrace.streams.running.metrics import exposition
 from headrace.streams.running.progress import QueryProgress, QueryState, Tally
 from headrace.streams.running.screen import Bar, CatchingUp, Screen
 from headrace.streams.time.standing import SourceTime, Standing
@@ -193,7 +194,7 @@ def test_prometheus_reads_every_query():
 
 
 def test_metrics_are_served_while_the_flow_runs():
-    with served("127.0.0.1:0", lambda: [RUNNING]) as address:
+    with served("127.0.0.1:0", lambda: exposition([RUNNING])) as address:
         with urllib.request.urlopen(f"http://{address}/metrics") as answer:
             assert answer.read().decode() == exposition([RUNNING])
         with pytest.raises(urllib.error.HTTPError) as raised:

@@ -1,11 +1,8 @@
-"""The progress of running flows as text that Prometheus reads, over HTTP."""
+"""The progress of running flows as text that Prometheus reads."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from headrace.settings import join_address, split_address
+from headrace.prometheus import escaped, written
 from headrace.streams.running.progress import QueryProgress, QueryState
 from headrace.streams.time.standing import SourceTime, Standing
 
@@ -96,13 +93,13 @@ def exposition(queries: Iterable[QueryProgress]) -> str:
         lines += [f"# HELP headrace_flow_{name} {about}", f"# TYPE headrace_flow_{name} {kind}"]
         for each in queries:
             if (number := value(each)) is not None:
-                lines.append(f"headrace_flow_{name}{{{_labels(each)}}} {_written(number)}")
+                lines.append(f"headrace_flow_{name}{{{_labels(each)}}} {written(number)}")
     for name, about, of_source in _OF_SOURCES:
         lines += [f"# HELP headrace_flow_{name} {about}", f"# TYPE headrace_flow_{name} gauge"]
         for each, time, source in _sources(queries):
             if (number := of_source(source, time)) is not None:
-                labels = f'{_labels(each)},source="{_escaped(source.name)}"'
-                lines.append(f"headrace_flow_{name}{{{labels}}} {_written(number)}")
+                labels = f'{_labels(each)},source="{escaped(source.name)}"'
+                lines.append(f"headrace_flow_{name}{{{labels}}} {written(number)}")
     return "\n".join(lines) + "\n"
 
 
@@ -119,49 +116,5 @@ def _labels(query: QueryProgress) -> str:
     return f'flow="{query.flow}",output="{query.output}"'
 
 
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
 def _seconds(time: int | None) -> float | None:
     return None if time is None else time / 1_000_000
-
-
-def _written(number: float) -> str:
-    """A number with all its digits.
-
-    >>> _written(1_767_261_600.5), _written(12_345_678), _written(1.0)
-    ('1767261600.5', '12345678', '1')
-    """
-    return str(int(number)) if number == int(number) else repr(float(number))
-
-
-@contextmanager
-def served(address: str, queries: Callable[[], Iterable[QueryProgress]]) -> Iterator[str]:
-    """Serve the metrics at /metrics while the block runs; gives the address, port 0 resolved."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
-                self.send_error(404)
-                return
-            body = exposition(queries()).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-            pass
-
-    host, port = split_address(address)
-    with ThreadingHTTPServer((host, port), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, name="flow-metrics", daemon=True)
-        thread.start()
-        try:
-            yield join_address(host, server.server_port)
-        finally:
-            server.shutdown()
-            thread.join()
