@@ -1,5 +1,7 @@
 """The Spark that flows run on: what it is set to, how little it says, and that it ends."""
 
+import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,19 @@ from headrace.streams.session import spark_session, stop_session
 session = spark_session(StreamsSettings(master="local[1]"))
 print(session.range(7).count())
 stop_session()
+"""
+
+STARTED_AND_WAITING = """
+import signal
+from pyspark import SparkContext
+from headrace.settings import StreamsSettings
+from headrace.streams.session import spark_session
+signal.signal(signal.SIGINT, lambda number, frame: None)
+before = signal.getsignal(signal.SIGINT)
+spark_session(StreamsSettings(master="local[1]"))
+kept = "kept" if signal.getsignal(signal.SIGINT) is before else "taken"
+print(SparkContext._gateway.proc.pid, kept, flush=True)
+input()
 """
 
 
@@ -71,11 +86,30 @@ def test_workers_import_the_pyspark_that_is_installed(spark: "SparkSession", spa
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_start_says_one_line_and_an_end_none():
+def test_a_start_says_when_it_begins_and_when_it_is_done_and_an_end_nothing():
     result = subprocess.run(
         [sys.executable, "-c", ONE_COUNT], capture_output=True, text=True, timeout=200, check=True
     )
     assert result.stdout == "7\n"
-    line, *others = result.stderr.splitlines()
-    assert others == []
-    assert line.startswith("Spark 4.2.0 at local[1] on Java ")
+    begun, done = result.stderr.splitlines()
+    assert begun == "Starting Spark ..."
+    assert done.startswith("Spark 4.2.0 at local[1] on Java ")
+
+
+@pytest.mark.usefixtures("spark")
+def test_java_is_out_of_reach_of_a_terminal_and_ends_with_its_driver():
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTED_AND_WAITING], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as driver:
+        assert driver.stdout is not None
+        java, kept = driver.stdout.readline().split()
+        try:
+            ended = os.pidfd_open(int(java))
+            assert os.getsid(int(java)) != os.getsid(driver.pid)
+            assert kept == b"kept"
+        finally:
+            driver.kill()
+        waiting = select.poll()
+        waiting.register(ended, select.POLLIN)
+        assert waiting.poll(60_000), "Java is still there"
+        os.close(ended)

@@ -2,18 +2,21 @@
 
 Whoever has a session of their own uses that; `spark_session` is for everybody else. It finds Java,
 starts Spark with the settings of [streams], silences what Spark says to programmers of Spark, and
-prints one line.
+says when it begins and when it is done.
 """
 
 import atexit
 import os
+import signal
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.settings import StreamsSettings, split_address
 from headrace.streams.errors import SparkFailed, SparkMissing
@@ -52,6 +55,9 @@ batch instead of 12 and 14.
 """
 
 _LOCAL_FILES = "spark.hadoop.fs.file.impl"
+
+_DAEMON = "spark.python.daemon.module"
+"""What Python workers are forked from."""
 
 _SECRETS = "(?i)url|password|secret|token|pem"
 """What options of a source are not shown: Spark's own, and those that open a Kafka cluster."""
@@ -171,7 +177,10 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     atexit.register(scratch.cleanup)
     home = Path(scratch.name)
     properties = configuration(settings, scratch=home)
-    java.write_launcher(home, installed_workers=_is_installed(settings.master, properties))
+    installed = _is_installed(settings.master, properties)
+    if installed:
+        properties = {_DAEMON: "headrace.streams.worker_daemon", **properties}
+    java.write_launcher(home, installed_workers=installed)
     (home / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
     builder = SparkSession.builder.master(settings.master).appName(name)
     for key, value in properties.items():
@@ -180,9 +189,15 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     os.environ["JAVA_HOME"] = str(home)
     # PySpark asks the environment, and not its configuration, what runs the tasks.
     os.environ["PYSPARK_PYTHON"] = properties["spark.pyspark.python"]
+    announcement = _Announcement("Starting Spark ...")
     try:
-        session = builder.getOrCreate()
-    except Exception as error:
+        with _keeping_ctrl_c():
+            _start_java({"spark.master": settings.master, "spark.app.name": name, **properties})
+            session = builder.getOrCreate()
+    except BaseException as error:
+        announcement.withdraw()
+        if not isinstance(error, Exception):
+            raise
         raise SparkFailed(f"Spark did not start at {settings.master}: {error}") from error
     finally:
         if java_home is None:
@@ -190,12 +205,61 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
         else:
             os.environ["JAVA_HOME"] = java_home
     session.sparkContext.setLogLevel("OFF")
-    print(
+    announcement.replace_by(
         f"Spark {session.version} at {settings.master} on Java {java.version} ({java.found_by}), "
-        f"started in {time.monotonic() - began:.1f} s",
-        file=sys.stderr,
+        f"started in {time.monotonic() - began:.1f} s"
     )
     return session
+
+
+def _start_java(properties: Mapping[str, str]) -> None:
+    """Start Spark's Java where the signals of this process' terminal do not reach it.
+
+    Ctrl-C goes to everything that a terminal runs, and SIGTERM often to a whole process group; Java
+    has to outlive both until the batch that is running is done. It ends with this process, however
+    that ends, since its stdin does.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        configured = SparkConf().setAll(list(properties.items()))
+        launch: Callable[..., Any] = launch_gateway
+        gateway = launch(configured, popen_kwargs={"start_new_session": True})
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _keeping_ctrl_c() -> Iterator[None]:
+    """Leave Ctrl-C to whoever handles it; PySpark takes it for itself when it starts.
+
+    Where nobody does, PySpark's way is a good one: it cancels jobs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if handler not in (signal.default_int_handler, None):
+            signal.signal(signal.SIGINT, handler)
+
+
+class _Announcement:
+    """A line on stderr that another takes the place of, where that is a terminal."""
+
+    def __init__(self, line: str) -> None:
+        self._rewritten = sys.stderr.isatty()
+        print(line, end="" if self._rewritten else "\n", file=sys.stderr, flush=True)
+
+    def replace_by(self, line: str) -> None:
+        self.withdraw()
+        print(line, file=sys.stderr, flush=True)
+
+    def withdraw(self) -> None:
+        if self._rewritten:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _is_installed(master: str, properties: Mapping[str, str]) -> bool:

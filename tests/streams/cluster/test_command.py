@@ -71,6 +71,6 @@ def test_a_file_runs_on_a_cluster_with_a_module_that_is_named_in_the_settings(
     )
     assert result.returncode == 0, result.stderr
     assert topics.read(target) == [("ada", {"customer": "ada", "price": 12.5, "cents": 1250})]
-    first, *others = result.stderr.splitlines()
-    assert first.startswith(f"Spark 4.2.0 at {standalone.master}")
+    _, started, *others = result.stderr.splitlines()
+    assert started.startswith(f"Spark 4.2.0 at {standalone.master}")
     assert not [line for line in others if "WARN" in line or "Exception" in line]

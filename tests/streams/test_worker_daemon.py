@@ -1,0 +1,56 @@
+"""What Spark's Python workers are forked from: silent when Spark closes a worker's socket."""
+
+import os
+import select
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+_MILLISECONDS = 60_000
+
+
+def said_about_a_closed_worker(module: str, directory: Path) -> str:
+    """Let Spark's part be played: a worker is asked for, and before it has work its socket goes."""
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", module, "pyspark.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={
+            **os.environ,
+            "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+            "PYTHON_WORKER_FACTORY_SOCK_DIR": str(directory),
+            "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1",
+            "SPARK_REUSE_WORKER": "1",
+        },
+    )
+    with daemon:
+        assert daemon.stdout is not None
+        (length,) = struct.unpack("!i", daemon.stdout.read(4))
+        with socket.socket(socket.AF_UNIX) as spark:
+            spark.connect(daemon.stdout.read(length).decode())
+            (worker,) = struct.unpack("!i", spark.recv(4, socket.MSG_WAITALL))
+            ended = os.pidfd_open(worker)
+        waiting = select.poll()
+        waiting.register(ended, select.POLLIN)
+        assert waiting.poll(_MILLISECONDS)
+        os.close(ended)
+        _, said = daemon.communicate(timeout=60)
+    return said.decode()
+
+
+@pytest.mark.parametrize(
+    ("module", "silent"), [("pyspark.daemon", False), ("headrace.streams.worker_daemon", True)]
+)
+def test_a_worker_that_spark_needs_no_longer_ends_in_silence(
+    module: str, silent: bool, tmp_path_factory: pytest.TempPathFactory
+):
+    # The path of a Unix domain socket may have about a hundred characters.
+    said = said_about_a_closed_worker(module, tmp_path_factory.mktemp("s"))
+    assert said == "" if silent else "BrokenPipeError" in said
