@@ -6,11 +6,12 @@ of one topic are two reads.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 from headrace.streams.errors import UnknownColumn
+from headrace.streams.misspelling import aliases, misspelled
 from headrace.streams.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -162,7 +163,8 @@ class Select:
     """Whether they are the columns of a table, whose deletions are told on."""
 
     def __post_init__(self) -> None:
-        require_columns((*self.expressions, *self.named.values()), self.input, "select")
+        expressions = (*self.expressions, *self.named.values())
+        require_columns(expressions, self.input, "select", self.named)
 
     @property
     def inputs(self) -> tuple["Node", ...]:
@@ -192,7 +194,7 @@ class WithColumns:
     named: Mapping[str, Expression]
 
     def __post_init__(self) -> None:
-        require_columns(tuple(self.named.values()), self.input, "with_columns")
+        require_columns(tuple(self.named.values()), self.input, "with_columns", self.named)
 
     @property
     def inputs(self) -> tuple["Node", ...]:
@@ -420,16 +422,26 @@ def is_column(expression: Expression) -> bool:
     return isinstance(expression, str) and _COLUMN.fullmatch(expression) is not None
 
 
-def require_columns(expressions: tuple[Expression, ...], node: Node, verb: str) -> None:
-    """Refuse plain names that are no columns; what only Spark understands is left to Spark."""
+def require_columns(
+    expressions: tuple[Expression, ...], node: Node, verb: str, named: Iterable[str] = ()
+) -> None:
+    """Refuse plain names that are no columns, and in expressions what is nearly one.
+
+    What only Spark understands is left to Spark. `named` are columns that the verb makes.
+    """
     known = node.columns
     if known is None:
         return
     folded = {"true", "false", "null", *(name.lower() for name in known)}
     for each in expressions:
-        if isinstance(each, str) and is_column(each) and each.lower() not in folded:
-            hint = did_you_mean(each, known)
-            raise UnknownColumn(f"{verb}: there is no column {each}; {hint}")
+        if not isinstance(each, str):
+            continue
+        wrong = misspelled(each, known, (*named, *aliases(expressions)))
+        if is_column(each):
+            wrong = each if each.lower() not in folded else None
+        if wrong is not None:
+            hint = did_you_mean(wrong, known)
+            raise UnknownColumn(f"{verb}: there is no column {wrong}; {hint}")
 
 
 def written(expression: Expression) -> str:
