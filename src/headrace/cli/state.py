@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.streams.running.kept import KeptTable, QueryState
+    from headrace.streams.running.places import Place
     from headrace.streams.state.inspecting import OperatorState, TableState
 
 app = typer.Typer(
@@ -34,7 +35,12 @@ def state() -> None:
 @app.command()
 def show(
     context: typer.Context,
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="Its name.")],
+    flow: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FLOW", help="Its name; without one, flows are listed.", show_default=False
+        ),
+    ] = None,
     operator: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +83,8 @@ def show(
     """Show what a flow keeps: its operators, their tables with keys and sizes, and watermarks.
 
     With --operator, --table, --key or --limit the rows themselves. What is shown is the state after
-    the last batch that is done; the flow may be running.
+    the last batch that is done; the flow may be running. Without a flow, all are listed with what
+    they keep in words.
     """
     from headrace.streams.running.kept import chosen, kept_by, tables_of, version_of
     from headrace.streams.running.places import root_of
@@ -85,16 +92,49 @@ def show(
 
     settings = settings_of(context, {"streams.checkpoints": checkpoints}).streams
     root = root_of(settings, lambda: spark_session(settings))
+    rows = not (operator is None and table is None and not key and limit is None)
+    if flow is None:
+        if rows or version is not None:
+            raise typer.BadParameter("say whose state it is.", param_hint="FLOW")
+        _print_flows(root, as_json=as_json)
+        return
     wanted = version_of(root, flow, version)
-    spark = spark_session(settings)
-    queries = kept_by(spark, root, wanted)
+    queries = kept_by(lambda: spark_session(settings), root, wanted)
     if operator is not None:
         queries = chosen(queries, operator)
-    if operator is None and table is None and not key and limit is None:
+    if not rows:
         _print_operators(queries, as_json=as_json)
         return
     tables = tables_of(queries, table)
-    _print_rows(stateful_session(spark), tables, key or [], limit or _LIMIT, as_json=as_json)
+    spark = stateful_session(spark_session(settings))
+    _print_rows(spark, tables, key or [], limit or _LIMIT, as_json=as_json)
+
+
+def _print_flows(root: "Place", *, as_json: bool) -> None:
+    from headrace.streams.running.kept import flows_kept
+
+    found = flows_kept(root)
+    if as_json:
+        print_json(
+            [
+                {
+                    "flow": each.version.flow,
+                    "version": each.version.name,
+                    "current": each.current,
+                    "keeps": dict(each.outputs),
+                }
+                for each in found
+            ]
+        )
+    elif found:
+        rows: list[tuple[Cell, ...]] = [
+            (each.version.flow, each.version.name, "yes" if each.current else None, output, kept)
+            for each in found
+            for output, kept in each.outputs.items() or ((None, None),)
+        ]
+        print_table(("FLOW", "VERSION", "CURRENT", "OUTPUT", "KEEPS"), rows)
+    if not found:
+        remark(f"No flow has run with the checkpoints in {root.address} yet.")
 
 
 def _print_operators(queries: "list[QueryState]", *, as_json: bool) -> None:
@@ -213,7 +253,9 @@ def _key_of(table: "KeptTable", given: list[str]) -> Mapping[str, str]:
 def _told(rows: list[dict[str, Any]], limit: int) -> str:
     if not rows:
         return "no rows"
-    return f"the first {limit} rows" if len(rows) == limit else f"{len(rows)} rows"
+    if len(rows) == limit:
+        return "the first row" if limit == 1 else f"the first {limit} rows"
+    return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
 
 
 def _shown(name: str, value: Any) -> Any:

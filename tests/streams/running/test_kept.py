@@ -66,7 +66,7 @@ def test_operators_keys_sizes_values_and_watermarks_are_shown(clicks: Flow, tmp_
     (panes,) = json.loads(show("--table", "panes", "--key", "cleo", "--json").stdout)
     (row,) = panes["rows"]
     assert (row["user"], row["_window_at"], row["Count().0"]) == ("cleo", "2026-01-01 10:02:00Z", 1)
-    assert "the first 1 rows" in show("--table", "panes", "--limit", "1").stderr
+    assert "the first row" in show("--table", "panes", "--limit", "1").stderr
     assert "window, panes: no rows" in show("--operator", "minutes", "--key", "ada").stderr
     for words, said in (
         (("--operator", "minuts"), "did you mean minutes"),

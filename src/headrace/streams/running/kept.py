@@ -1,19 +1,19 @@
 """What a flow keeps between batches, looked up in its checkpoints.
 
-    for query in kept_by(spark, root, version):
+    for query in kept_by(lambda: spark, root, version):
         for operator in query.operators:
             print(query.output, operator.name, operator.watermark, operator.tables)
 
 What is read is the state after the last batch that is done, whether the flow runs or not. Spark
-reads it, so a session is needed, but no cluster.
+reads it, so a session is needed, but no cluster; that there is none can be told without.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.streams.names import did_you_mean
-from headrace.streams.running.checkpoints import committed_in, manifest_in
+from headrace.streams.running.checkpoints import Manifest, committed_in, manifest_in
 from headrace.streams.running.errors import VersionRefused
 from headrace.streams.running.places import Place, root_of
 from headrace.streams.running.promoting import require_known
@@ -95,19 +95,75 @@ def version_of(root: Place, flow: str, name: str | None = None) -> Version:
     return version
 
 
-def kept_by(spark: "SparkSession", root: Place, version: Version) -> list[QueryState]:
-    """The state of every query of a version that has any; StateError if none has."""
-    place = root.child(version.title)
-    outputs = RegistryFile(root).read().flows[version.flow].versions[version.name]
-    queries = sorted({each.query or name for name, each in outputs.items()})
-    stateful = stateful_session(spark)
-    found = [each for name in queries if (each := _kept(stateful, place.child(name), name))]
-    if not found:
+@dataclass(frozen=True, slots=True)
+class FlowState:
+    """In words, what a version of a flow keeps."""
+
+    version: Version
+    current: bool
+    outputs: Mapping[str, str]
+    """What each query that keeps anything keeps, by its output."""
+
+
+def flows_kept(root: Place) -> list[FlowState]:
+    """Every version of every flow that has run here, and whether it keeps anything."""
+    return [
+        FlowState(
+            Version(flow, name),
+            name == stored.current,
+            {
+                output: "; ".join([each.meaning for each in found.operators] or found.state)
+                for output, found in _manifests(root, Version(flow, name)).items()
+            },
+        )
+        for flow, stored in sorted(RegistryFile(root).read().flows.items())
+        for name in sorted(stored.versions)
+    ]
+
+
+def kept_by(spark: "Callable[[], SparkSession]", root: Place, version: Version) -> list[QueryState]:
+    """The state of every query of a version that has any; StateError if none has.
+
+    Spark is asked for only if there is something that it has to read.
+    """
+    manifests = _manifests(root, version)
+    if not manifests:
         raise StateError(
             f"Flow {version.title} keeps no state: nothing that its outputs "
-            f"{', '.join(queries)} do needs to remember anything, or no batch is done yet."
+            f"{', '.join(_queries(root, version))} do needs to remember anything, or no batch is "
+            "done yet."
         )
+    found = []
+    for output, manifest in manifests.items():
+        location = _place(root, version, output).child("spark").address
+        if manifest.operators:
+            ours = tuple(operators(stateful_session(spark()), location))
+            found.append(QueryState(output, location, ours, ()))
+        else:
+            found.append(QueryState(output, location, (), manifest.state))
     return found
+
+
+def _manifests(root: Place, version: Version) -> dict[str, Manifest]:
+    """What made the checkpoints of the queries that keep something, by their outputs."""
+    found = {}
+    for output in _queries(root, version):
+        place = _place(root, version, output)
+        manifest = manifest_in(place)
+        if manifest is None or not (manifest.operators or manifest.state):
+            continue
+        if committed_in(place) is not None:
+            found[output] = manifest
+    return found
+
+
+def _queries(root: Place, version: Version) -> list[str]:
+    outputs = RegistryFile(root).read().flows[version.flow].versions[version.name]
+    return sorted({each.query or name for name, each in outputs.items()})
+
+
+def _place(root: Place, version: Version, output: str) -> Place:
+    return root.child(version.title).child(output)
 
 
 def chosen(queries: list[QueryState], operator: str) -> list[QueryState]:
@@ -142,7 +198,7 @@ def tables_of(queries: list[QueryState], name: str | None = None) -> list[KeptTa
 def rows_kept(flow: "Flow", table: str, operator: str | None = None) -> "DataFrame":
     """The rows of a table that a flow's current version keeps."""
     root = root_of(flow.settings.streams, lambda: flow.spark)
-    queries = kept_by(flow.spark, root, version_of(root, flow.name))
+    queries = kept_by(lambda: flow.spark, root, version_of(root, flow.name))
     if operator is not None:
         queries = chosen(queries, operator)
     named = tables_of(queries, table)
@@ -150,13 +206,3 @@ def rows_kept(flow: "Flow", table: str, operator: str | None = None) -> "DataFra
         outputs = ", ".join(f'operator="{each.output}"' for each in named)
         raise StateError(f"Several operators keep a table {table}; say which one: {outputs}.")
     return named[0].rows(stateful_session(flow.spark))
-
-
-def _kept(spark: "SparkSession", place: Place, output: str) -> QueryState | None:
-    manifest = manifest_in(place)
-    if manifest is None or committed_in(place) is None:
-        return None
-    location = place.child("spark").address
-    if manifest.operators:
-        return QueryState(output, location, tuple(operators(spark, location)), ())
-    return QueryState(output, location, (), manifest.state) if manifest.state else None
