@@ -47,7 +47,7 @@ def on_cluster(cluster: Cluster, headrace: Headrace, monkeypatch: pytest.MonkeyP
 
 
 @contextmanager
-def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def process(*arguments: str, start_new_session: bool = False) -> Iterator[subprocess.Popen[str]]:
     """A command in a process of its own, gone at the end of the block."""
     running = subprocess.Popen(
         [sys.executable, "-m", "headrace", *arguments],
@@ -55,6 +55,7 @@ def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=start_new_session,
     )
     with running:
         try:

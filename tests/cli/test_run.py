@@ -1,8 +1,11 @@
 """`headrace run`: whose mistake it was, said in few lines, and a flow from a file."""
 
 import json
+import os
 import signal
+import subprocess
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +24,45 @@ orders = flow.stream("orders", "customer string, price double")
 flow.topic("large-orders", orders.where("price >= 10"), key="customer")
 """
 
+SLOW_SHOP = """
+from headrace.streams import Flow
+from pyspark.sql.functions import udf
+from pyspark.sql.types import DoubleType
+
+@udf(DoubleType(), useArrow=False)
+def slowly(price):
+    import pathlib, time
+    pathlib.Path("{directory}/inside").touch()
+    while not pathlib.Path("{directory}/go-on").exists():
+        time.sleep(0.02)
+    return price
+
+flow = Flow("shop")
+orders = flow.stream("orders", "customer string, price double")
+slow = orders.pipe(lambda rows: rows.withColumn("price", slowly("price")))
+flow.topic("large-orders", slow, key="customer")
+"""
+
+FAILING_SHOP = """
+from headrace.streams import Flow
+from pyspark.sql.functions import udf
+from pyspark.sql.types import DoubleType
+
+
+@udf(DoubleType(), useArrow=False)
+def inverse(price):
+    return divided(1, price)
+
+
+def divided(one, other):
+    return one / other
+
+
+flow = Flow("shop")
+orders = flow.stream("orders", "customer string, price double")
+flow.topic("large-orders", orders.pipe(lambda rows: rows.withColumn("i", inverse("price"))))
+"""
+
 
 @pytest.fixture
 def topics() -> Iterator[Topics]:
@@ -34,6 +76,13 @@ def shop(tmp_path: Path) -> Path:
     file = tmp_path / "shop.py"
     file.write_text(SHOP)
     return file
+
+
+def wait_for(file: Path, running: "subprocess.Popen[str]") -> None:
+    """Wait until a function that a flow runs has made a file."""
+    while not file.exists():
+        assert running.poll() is None, running.stderr and running.stderr.read()
+        time.sleep(0.02)
 
 
 def written(tmp_path: Path, code: str) -> str:
@@ -54,6 +103,10 @@ def written(tmp_path: Path, code: str) -> str:
         (
             "from headrace.streams import Flow\nFlow('a').stream('t', 'x nope')",
             "flows.py line 2: ",
+        ),
+        (
+            "from pyspark.sql.functions import udf\nudf('double')(abs)",
+            "flows.py line 2: Spark is not running yet; it starts when a flow is run, or",
         ),
     ],
 )
@@ -139,6 +192,7 @@ def test_a_file_is_run_until_it_is_told_to_stop(shop: Path, topics: Topics):
         assert running.stdout is not None
         assert running.stderr is not None
         assert running.stdout.readline() == "described\n"
+        assert running.stderr.readline() == "Starting Spark ...\n"
         assert running.stderr.readline().startswith("Spark 4.2.0")
         topics.await_records("large-orders", 1)
         topics.write("orders", {"customer": "eve", "price": 99})
@@ -148,3 +202,79 @@ def test_a_file_is_run_until_it_is_told_to_stop(shop: Path, topics: Topics):
     assert (running.returncode, out) == (0, "ended\n"), errors
     assert "shop.large-orders: stopped, 3 rows read, 2 written" in errors
     assert [key for key, _ in topics.read("large-orders")] == ["ada", "eve"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("number", "options", "code"),
+    [
+        (signal.SIGINT, (), 0),
+        (signal.SIGTERM, ("--once",), 128 + signal.SIGTERM),
+        (signal.SIGINT, ("--once",), 130),
+    ],
+)
+def test_while_spark_starts_it_can_be_told_to_stop(
+    shop: Path, topics: Topics, number: signal.Signals, options: tuple[str, ...], code: int
+):
+    pytest.importorskip("pyspark")
+    topics.write("orders", {"customer": "ada", "price": 12})
+    with process("run", str(shop), "-b", topics.bootstrap, *options) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "Starting Spark ...\n"
+        running.send_signal(number)
+        assert running.stderr.readline().startswith("Told to stop; nothing was started")
+        _, errors = running.communicate(timeout=120)
+    assert running.returncode == code, errors
+    assert "Traceback" not in errors
+    assert ("headrace: stopped before everything was read: shop.large-orders." in errors) is bool(
+        options
+    )
+    assert "shop.large-orders: stopped, 0 rows read, 0 written" in errors
+    assert not (shop.parent / "headrace-flows" / "shop" / "large-orders").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_signal_to_the_whole_process_group_lets_the_batch_be_finished(shop: Path, topics: Topics):
+    pytest.importorskip("pyspark")
+    topics.write("orders", {"customer": "ada", "price": 12})
+    shop.write_text(SLOW_SHOP.format(directory=shop.parent))
+    arguments = ("run", str(shop), "-b", topics.bootstrap, "--master", "local[2]")
+    with process(*arguments, start_new_session=True) as running:
+        wait_for(shop.parent / "inside", running)
+        os.killpg(running.pid, signal.SIGTERM)
+        assert running.stderr is not None
+        while not running.stderr.readline().startswith("Told to stop: the batches that are run"):
+            assert running.poll() is None
+        (shop.parent / "go-on").touch()
+        _, errors = running.communicate(timeout=120)
+    assert running.returncode == 0, errors
+    assert errors.startswith("shop.large-orders: stopped, 1 row read, 1 written, batch 0 in ")
+    assert errors.count("\n") == 1
+    assert [key for key, _ in topics.read("large-orders")] == ["ada"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_function_that_fails_is_shown_in_its_own_lines(shop: Path, topics: Topics):
+    pytest.importorskip("pyspark")
+    topics.write("orders", {"customer": "ada", "price": 0})
+    shop.write_text(FAILING_SHOP)
+    (shop.parent / "headrace.toml").write_text('[streams]\ntries = 2\nbackoff = "1 ms"\n')
+    with process("run", str(shop), "--once", "-b", topics.bootstrap) as running:
+        _, errors = running.communicate(timeout=200)
+    assert running.returncode == 1
+    lines = errors.splitlines()
+    failed = "shop.large-orders failed: ZeroDivisionError: float division by zero"
+    (first,) = [place for place, line in enumerate(lines) if line.startswith(failed)]
+    shown = [line.strip() for line in lines[first + 1 :] if "^" not in line]
+    assert shown[:4] == [
+        f'File "{shop}", line 9, in inverse',
+        "return divided(1, price)",
+        f'File "{shop}", line 13, in divided',
+        "return one / other",
+    ]
+    assert lines[-1].startswith("headrace: shop.large-orders is given up after 2 tries")
+    assert len(lines) < 14, errors
+    assert "py4j" not in errors

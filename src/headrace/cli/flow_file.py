@@ -14,6 +14,13 @@ from headrace.streams.names import did_you_mean
 from headrace.streams.running import run_all
 from headrace.streams.running.failures import root_cause
 
+_NO_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"
+_TOO_EARLY = (
+    "Spark is not running yet; it starts when a flow is run, or when flow.spark is first used. Do "
+    "this in the function that is given to pipe, or say flow.spark before. Of a function of your "
+    "own, a type such as DoubleType() instead of 'double' will do."
+)
+
 
 class FlowFileFailed(HeadraceError):
     """The file raised something; the message shows where, in its own lines only."""
@@ -63,8 +70,8 @@ def _reduced(action: Callable[[], object], file: Path) -> None:
 
 def _failed(error: Exception, file: Path) -> FlowFileFailed:
     if type(error).__module__.startswith(("pyspark.", "py4j.")):
-        cause = root_cause(error)
-        return FlowFileFailed(f"{_place(error, file)}{cause.message}")
+        said = root_cause(error).message
+        return FlowFileFailed(f"{_place(error, file)}{_TOO_EARLY if _NO_SESSION in said else said}")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _own(frame, file)]
     lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
     return FlowFileFailed(f"{file} failed:\n{''.join(lines).rstrip()}")

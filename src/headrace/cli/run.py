@@ -3,12 +3,16 @@
 import logging
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from headrace.cli.options import BootstrapOption, settings_of
+from headrace.cli.output import complain
+
+if TYPE_CHECKING:
+    from headrace.streams.running.progress import QueryProgress
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -68,7 +72,8 @@ def run(
     """Run the flows of a Python file until Ctrl-C or SIGTERM.
 
     A flow.run() in the file runs with these options; if there is none, every flow that the file
-    defines is run. The batches that are running when it is told to stop are finished.
+    defines is run. The batches that are running when it is told to stop are finished, and the exit
+    code is 0; with --once it is 130 (143 after SIGTERM) unless everything had been read by then.
 
     With --rebuild as NAME it is a new version of the flows that runs, from the beginning and into
     topics of its own; `headrace flows promote` makes it the current one.
@@ -76,8 +81,7 @@ def run(
     from headrace.cli.flow_file import run_flow_file
     from headrace.streams.launch import Launch
 
-    logging.basicConfig(level="DEBUG" if verbose else "WARNING", format=_LOG_FORMAT)
-    logging.getLogger("py4j").setLevel("WARNING")
+    _log(verbose=verbose)
     settings = settings_of(
         context,
         {
@@ -87,4 +91,28 @@ def run(
             "streams.metrics": metrics,
         },
     )
-    run_flow_file(file, Launch(once=once, flow=flow, rebuild=rebuild, given=settings))
+    launch = Launch(once=once, flow=flow, rebuild=rebuild, given=settings)
+    run_flow_file(file, launch)
+    if launch.stopped_by:
+        complain(f"stopped before everything was read: {_told(launch.unfinished)}.")
+        raise typer.Exit(128 + launch.stopped_by)
+
+
+def _log(*, verbose: bool) -> None:
+    logging.basicConfig(level="DEBUG" if verbose else "WARNING", format=_LOG_FORMAT)
+    logging.getLogger("py4j").setLevel("WARNING")
+    if not verbose:
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(_without_py4j)
+
+
+def _without_py4j(record: logging.LogRecord) -> bool:
+    """Leave out how the way to Java feels: what fails there is raised here, and told in a line."""
+    return "py4j" not in Path(record.pathname).parts
+
+
+def _told(unfinished: "list[QueryProgress]") -> str:
+    return ", ".join(
+        f"{each.flow}.{each.output}" + (f" (it failed: {each.error})" if each.error else "")
+        for each in unfinished
+    )

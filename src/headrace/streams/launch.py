@@ -1,6 +1,6 @@
 """How a program with flows was started: by itself, or by `headrace run` with options of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from headrace.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from headrace.streams.flow import Flow
+    from headrace.streams.running.progress import QueryProgress
 
 
 @dataclass
@@ -28,6 +29,11 @@ class Launch:
     given: Settings | None = None
     flows: list["Flow"] = field(default_factory=list)
     started: list["Flow"] = field(default_factory=list)
+    stopped_by: int = 0
+    """The signal that cut short a run that was to read everything, if one did."""
+
+    unfinished: list["QueryProgress"] = field(default_factory=list)
+    """The queries that had not read everything then."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -45,6 +51,11 @@ class Launch:
     def ran(self, flow: "Flow") -> None:
         """A program runs a flow by itself."""
         self.started.append(flow)
+
+    def cut_short(self, by: int, unfinished: "Iterable[QueryProgress]") -> None:
+        """A run that was to read everything was told to stop before."""
+        self.stopped_by = by
+        self.unfinished += unfinished
 
 
 _current: ContextVar[Launch | None] = ContextVar("headrace_launch", default=None)

@@ -29,6 +29,22 @@ OURS = textwrap.dedent(
     """
 )
 
+IN_SEVERAL_FRAMES = textwrap.dedent(
+    """
+    Traceback (most recent call last):
+      File "/opt/venv/lib/python3.11/site-packages/pyspark/worker.py", line 3500, in main
+        process()
+      File "/srv/shop/flow.py", line 30, in read
+        return load(text)
+               ^^^^^^^^^^
+      File "/srv/shop/reading.py", line 4, in load
+        return json.loads(text)
+      File "/usr/lib/python3.11/json/decoder.py", line 337, in decode
+        obj, end = self.raw_decode(s, idx=_w(s, 0).end())
+    json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+    """
+)
+
 OF_JAVA = (
     "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Disk is full "
     "SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: shop.large\nCurrent Offsets: {}"
@@ -44,6 +60,39 @@ def test_the_user_s_function_is_named_with_its_line():
     assert "BasePythonRunner" in cause.detail
 
 
+def test_of_a_traceback_the_lines_of_the_user_s_code_are_kept():
+    cause = root_cause(RuntimeError(IN_SEVERAL_FRAMES))
+    assert cause.message == (
+        "JSONDecodeError: Expecting value: line 1 column 1 (char 0) "
+        "(in load, /srv/shop/reading.py line 4)"
+    )
+    assert cause.frames == (
+        '  File "/srv/shop/flow.py", line 30, in read',
+        "    return load(text)",
+        "           ^^^^^^^^^^",
+        '  File "/srv/shop/reading.py", line 4, in load',
+        "    return json.loads(text)",
+    )
+
+
+def test_what_is_raised_in_the_driver_is_told_with_its_name_and_its_line():
+    def begin() -> None:
+        raise KeyError("orders")
+
+    try:
+        begin()
+    except KeyError as error:
+        cause = root_cause(error)
+    assert cause.kind == "KeyError"
+    assert cause.message.startswith(f"KeyError: 'orders' (in begin, {__file__} line ")
+    assert cause.frames[-1] == '    raise KeyError("orders")'
+
+
+def test_a_directory_that_is_called_like_us_may_be_the_user_s():
+    text = IN_A_WORKER.replace("/srv/shop/", "/home/ada/headrace/")
+    assert "/home/ada/headrace/flow.py line 12" in root_cause(RuntimeError(text)).message
+
+
 def test_our_own_errors_say_what_to_do_by_themselves():
     cause = root_cause(RuntimeError(OURS))
     assert cause.message == "Cannot reach a Kafka cluster at one:9092."
@@ -51,8 +100,14 @@ def test_our_own_errors_say_what_to_do_by_themselves():
     assert root_cause(ClusterUnreachable("one:9092", "refused")).passing
 
 
+class OfJava(Exception):
+    """What PySpark raises for an exception of Java."""
+
+    __module__ = "pyspark.errors"
+
+
 def test_java_s_exceptions_are_cut_to_what_they_say():
-    cause = root_cause(RuntimeError(OF_JAVA))
+    cause = root_cause(OfJava(OF_JAVA))
     assert cause.message == "Disk is full"
     assert not cause.passing
 
@@ -74,6 +129,8 @@ def test_a_registry_that_is_down_is_waited_for_and_one_that_refuses_us_is_not():
 
 
 class OfAJavaThatIsGone(Exception):
+    __module__ = "py4j.protocol"
+
     def __str__(self) -> str:
         raise ConnectionRefusedError
 

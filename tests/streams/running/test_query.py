@@ -1,5 +1,6 @@
 """The life of one query: tried again after a pause, given up at last, ended between batches."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,6 +44,7 @@ class Writer:
     def __init__(self, attempts: Iterator[Attempt]) -> None:
         self._attempts = attempts
         self.batch: Callable[[Any, int], None]
+        self.ask_to_stop: Callable[[], None]
 
     def foreachBatch(self, function: Callable[[Any, int], None]) -> "Writer":  # noqa: N802
         self.batch = function
@@ -67,6 +69,14 @@ class Rows:
 
 def fails(error: Exception) -> Attempt:
     def attempt(writer: Writer) -> None:
+        raise error
+
+    return attempt
+
+
+def stops(error: Exception) -> Attempt:
+    def attempt(writer: Writer) -> None:
+        writer.ask_to_stop()
         raise error
 
     return attempt
@@ -98,6 +108,7 @@ class Case:
             Policy(tries, Backoff(1, 4), once=True, reachable=reachable),
             self.said.append,
         )
+        rows.writeStream.ask_to_stop = self.run.ask_to_stop
         self.run.start()
         assert self.run.wait(10)
 
@@ -105,18 +116,56 @@ class Case:
 def test_a_query_that_fails_is_tried_again(tmp_path: Path):
     case = Case(tmp_path, fails(ValueError("full")), fails(ValueError("full")), succeeds)
     now = case.run.tally.now
-    assert (now.state, now.restarts, now.error) == (QueryState.FINISHED, 2, "full")
-    assert case.said == [
-        "shop.large failed: full (next try in 0.001 s)",
-        "shop.large failed: full (next try in 0.002 s)",
+    assert (now.state, now.restarts) == (QueryState.FINISHED, 2)
+    assert (now.error or "").startswith(f"ValueError: full (in attempt, {__file__} line ")
+    assert [line.partition("\n")[0].rpartition(" (")[2] for line in case.said] == [
+        "next try in 0.001 s)",
+        "next try in 0.002 s)",
     ]
+
+
+def test_the_lines_of_the_user_s_code_are_told_once(tmp_path: Path):
+    case = Case(tmp_path, fails(ValueError("full")), fails(ValueError("full")), succeeds)
+    first, second = case.said
+    assert first.splitlines()[-1] == "    raise error"
+    assert first.count(f'File "{__file__}"') == 2
+    assert second.count("\n") == 0
 
 
 def test_after_so_many_tries_it_is_given_up(tmp_path: Path):
     case = Case(tmp_path, *[fails(ValueError("full"))] * 3)
     assert case.run.tally.now.state is QueryState.GIVEN_UP
     assert case.run.cause is not None
-    assert case.run.cause.message.startswith("shop.large is given up after 3 tries: full (")
+    assert case.run.cause.message.startswith("shop.large is given up after 3 tries: ValueError: ")
+
+
+def test_py4j_does_not_tell_again_why_a_batch_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    def attempt(writer: Writer) -> None:
+        try:
+            # There is no sink, so every batch that begins fails.
+            writer.batch(None, 0)
+        except AttributeError:
+            logging.getLogger("py4j.clientserver").exception("an exception")
+            raise
+
+    Case(tmp_path, attempt, succeeds)
+    assert caplog.records == []
+    logging.getLogger("py4j.clientserver").warning("something else")
+    assert [each.message for each in caplog.records] == ["something else"]
+
+
+def test_one_that_is_stopped_before_it_has_read_everything_is_not_finished(tmp_path: Path):
+    case = Case(tmp_path, fails(ValueError("full")), stops(ValueError("gone")))
+    assert case.run.tally.now.state is QueryState.STOPPED
+    assert case.said[-1].startswith("shop.large was cut short: ValueError: gone")
+    assert Case(tmp_path, succeeds).run.tally.now.state is QueryState.FINISHED
+
+
+def test_the_batch_that_does_not_begin_any_more_is_no_failure(tmp_path: Path):
+    case = Case(tmp_path, stops(Closed("batch 7 was not begun")))
+    assert case.said == []
 
 
 def test_a_cluster_that_is_away_is_waited_for(tmp_path: Path):
@@ -133,7 +182,7 @@ def test_an_outage_uses_up_none_of_a_batchs_tries(tmp_path: Path):
     assert case.run.tally.now.state is QueryState.FINISHED
     case = Case(tmp_path, poison, *[away] * 40, poison, away, poison)
     assert case.run.cause is not None
-    assert case.run.cause.message.startswith("shop.large is given up after 3 tries: full (")
+    assert case.run.cause.message.startswith("shop.large is given up after 3 tries: ValueError: ")
 
 
 def test_whatever_fails_while_the_cluster_is_away_is_not_the_batchs_fault(tmp_path: Path):

@@ -14,6 +14,8 @@ from headrace.streams.running.display import Lines, display_for, line_of
 from headrace.streams.running.metrics import exposition
 from headrace.streams.running.progress import QueryProgress, QueryState, Tally
 from headrace.streams.running.screen import Bar, CatchingUp, Screen
+from headrace.streams.sinks.applying import Applied
+from headrace.streams.sinks.contract import Batch
 from headrace.streams.time.standing import SourceTime, Standing
 
 RUNNING = QueryProgress(
@@ -67,6 +69,22 @@ def test_batches_are_added_up_once_and_idle_triggers_are_none():
     now = tally.now
     assert (now.batch, now.read, now.lag, now.backlog, now.batch_ms) == (1, 12, 10, 15, 50)
     assert now.rate == 0.0
+
+
+def test_what_is_written_counts_when_it_is_known_what_was_read_for_it():
+    def applied(number: int, rows: int) -> Applied:
+        return Applied(Batch("shop.large", number, 1), rows, 0, 0)
+
+    tally = Tally("shop", "large")
+    tally.applied(applied(0, 2))
+    assert (tally.now.read, tally.now.written) == (0, 0)
+    tally.applied(applied(1, 3))
+    tally.look_at(Query(Progress(0, 5, end=5)))  # type: ignore[arg-type]
+    assert (tally.now.read, tally.now.written) == (5, 2)
+    tally.becomes(QueryState.WAITING)
+    assert tally.now.written == 2
+    tally.becomes(QueryState.STOPPED)
+    assert tally.now.written == 5
 
 
 def test_the_backlog_of_a_first_batch_is_counted_from_where_it_begins():
@@ -147,6 +165,9 @@ def test_lines_are_written_now_and_then_and_at_the_end():
     lines.show([ended])
     lines.show([ended])
     assert stream.getvalue() == "shop.large: finished, 3 rows read, 1 written\n"
+    assert line_of(replace(ended, read=1, restarts=1)) == (
+        "shop.large: finished, 1 row read, 1 written, 1 restart"
+    )
     always = Lines(stream, every_seconds=0)
     always.show([WAITING])
     assert stream.getvalue().endswith("shop.small: waiting, 0 rows read, 0 written, 2 restarts\n")

@@ -89,7 +89,8 @@ def line_of(query: QueryProgress) -> str:
     >>> line_of(QueryProgress("shop", "large", QueryState.RUNNING, 7, 1200, 80, 950.4, 120, 3))
     'shop.large: running, 1,200 rows read, 80 written, 950/s, batch 7 in 120 ms, lag 3'
     """
-    parts = [str(query.state), f"{query.read:,} rows read", f"{query.written:,} written"]
+    read = f"{query.read:,} {'row' if query.read == 1 else 'rows'} read"
+    parts = [str(query.state), read, f"{query.written:,} written"]
     if query.state is QueryState.RUNNING and query.rate:
         parts.append(f"{query.rate:,.0f}/s")
     if query.batch is not None and query.batch_ms is not None:
@@ -100,7 +101,7 @@ def line_of(query: QueryProgress) -> str:
         parts.append(str(query.time))
     parts += skipped_of(query)
     if query.restarts:
-        parts.append(f"{query.restarts} restarts")
+        parts.append(f"{query.restarts} {'restart' if query.restarts == 1 else 'restarts'}")
     return f"{query.flow}.{query.output}: {', '.join(parts)}"
 
 

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from headrace.kafka.reachability import reason_nobody_answers
-from headrace.streams.outputs import queries_of
+from headrace.streams.outputs import Output, queries_of
 from headrace.streams.realtime.cores import require_cores
 from headrace.streams.running.backoff import Backoff
+from headrace.streams.running.checkpoints import Checkpoint
 from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
 from headrace.streams.running.holding import held
 from headrace.streams.running.preparing import checkpoints_of, prepare
-from headrace.streams.running.progress import QueryProgress
+from headrace.streams.running.progress import QueryProgress, QueryState
 from headrace.streams.running.query import Policy, Prepared, QueryRun
-from headrace.streams.running.stage import stage_of
+from headrace.streams.running.stage import Stage, stage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,9 @@ class FlowRun:
 
     Also a context manager that stops at its end. At most one run of a version at a time; with
     `rebuild` it is the version of that name, else the current one.
+
+    Whoever starts several goes step by step, so that one that is refused keeps all from reading:
+    `check`, which needs no Spark, `start_spark`, `prepare` and `begin`.
     """
 
     def __init__(
@@ -65,6 +69,9 @@ class FlowRun:
             reachable=lambda: reason_nobody_answers(bootstrap) is None,
         )
         self._resources = ExitStack()
+        self._stage: Stage | None = None
+        self._checkpoints: dict[Output, Checkpoint] = {}
+        self._prepared: list[Prepared] = []
         self._queries: list[QueryRun] = []
         self._overtaken = ""
 
@@ -75,24 +82,49 @@ class FlowRun:
 
     def start(self) -> Self:
         """Check everything, then start every query; what is refused has changed nothing."""
-        stage = stage_of(self._flow, self._rebuild)
-        checkpoints = checkpoints_of(stage)
-        stage.require_topics()
-        with ExitStack() as resources:
-            kafka = self._flow.settings.kafka
-            resources.enter_context(
-                held(stage.place, stage.version.title, kafka, self._end_overtaken)
-            )
-            if not self._policy.once:
-                require_cores(stage)
-            queries = queries_of(stage.outputs)
-            prepared = [prepare(stage, each, checkpoints[each[0]]) for each in queries]
-            stage.note()
-            self._queries = [self._run_of(each) for each in prepared]
-            for query in self._queries:
-                query.start()
-            self._resources = resources.pop_all()
+        try:
+            self.check()
+            self.prepare()
+            self.begin()
+        except BaseException:
+            self._resources.close()
+            raise
         return self
+
+    def check(self) -> None:
+        """Hold the version, and refuse what can be refused without Spark."""
+        self._stage = stage = stage_of(self._flow, self._rebuild)
+        self._checkpoints = checkpoints_of(stage)
+        stage.require_topics()
+        kafka = self._flow.settings.kafka
+        self._resources.enter_context(
+            held(stage.place, stage.version.title, kafka, self._end_overtaken)
+        )
+        if not self._policy.once:
+            require_cores(stage)
+
+    def start_spark(self) -> None:
+        """Wait for the Spark of the flow, which may take seconds."""
+        _ = self._flow.spark
+
+    def prepare(self) -> None:
+        """Let Spark understand every query, or refuse it; nothing is read."""
+        stage = self._checked
+        self._prepared = [
+            prepare(stage, each, self._checkpoints[each[0]]) for each in queries_of(stage.outputs)
+        ]
+
+    def begin(self) -> None:
+        """Start every query."""
+        self._checked.note()
+        self._queries = [self._run_of(each) for each in self._prepared]
+        for query in self._queries:
+            query.start()
+
+    @property
+    def _checked(self) -> Stage:
+        assert self._stage is not None, "a run is checked before it goes on"
+        return self._stage
 
     def _run_of(self, prepared: Prepared) -> QueryRun:
         from headrace.streams.realtime.running import RealtimePrepared, RealtimeRun
@@ -102,7 +134,10 @@ class FlowRun:
 
     @property
     def progress(self) -> tuple[QueryProgress, ...]:
-        """Every query at this moment."""
+        """Every query at this moment; of a run that was stopped before it had any, its outputs."""
+        if not self._queries:
+            name, stopped = self._flow.name, QueryState.STOPPED
+            return tuple(QueryProgress(name, each.name, stopped) for each in self._flow.outputs)
         return tuple(tally.now for query in self._queries for tally in query.tallies)
 
     def ask_to_stop(self) -> None:

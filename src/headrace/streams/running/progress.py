@@ -35,6 +35,10 @@ class QueryState(StrEnum):
     """All that was there has been read."""
 
 
+ENDED = frozenset({QueryState.GIVEN_UP, QueryState.STOPPED, QueryState.FINISHED})
+"""The states in which nothing more happens."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
     """One query at one moment."""
@@ -92,6 +96,7 @@ class Tally:
     def __init__(self, flow: str, output: str) -> None:
         self._lock = threading.Lock()
         self._now = QueryProgress(flow, output)
+        self._applied: dict[int, int] = {}
 
     @property
     def now(self) -> QueryProgress:
@@ -102,7 +107,13 @@ class Tally:
     def becomes(self, state: QueryState, error: str | None = None) -> None:
         """The query's state has changed, perhaps for a reason."""
         with self._lock:
-            self._now = replace(self._now, state=state, error=error or self._now.error)
+            written = self._now.written
+            if state in ENDED:
+                # Spark may not have come to say that the last batch is done.
+                written += sum(self._applied.values())
+                self._applied.clear()
+            error = error or self._now.error
+            self._now = replace(self._now, state=state, error=error, written=written)
 
     def restarted(self) -> None:
         """The query is tried again."""
@@ -111,9 +122,10 @@ class Tally:
             self._now = replace(self._now, state=QueryState.STARTING, restarts=restarts)
 
     def applied(self, applied: "Applied") -> None:
-        """The sink has written a batch."""
+        """The sink has written a batch, which counts when Spark says what was read for it."""
         with self._lock:
-            self._now = replace(self._now, written=self._now.written + applied.rows)
+            number = applied.batch.id
+            self._applied[number] = self._applied.get(number, 0) + applied.rows
 
     def heard(self, heard: "Heard") -> None:
         """Windows have told how a batch went."""
@@ -142,6 +154,9 @@ class Tally:
         finished = "addBatch" in progress.durationMs
         skips = skipped(progress) if finished else Skipped()
         with self._lock:
+            written = self._now.written + (_written_by_spark(progress) if finished else 0)
+            done = [each for each in self._applied if finished and each <= progress.batchId]
+            written += sum(self._applied.pop(each) for each in done)
             self._now = replace(
                 self._now,
                 batch=progress.batchId if finished else before.batch,
@@ -149,7 +164,7 @@ class Tally:
                 rejected=before.rejected + skips.rejected,
                 implausible=before.implausible + skips.implausible,
                 lost=before.lost + skips.lost + (_passed_over(progress) if finished else 0),
-                written=self._now.written + (_written_by_spark(progress) if finished else 0),
+                written=written,
                 rate=progress.processedRowsPerSecond if finished else 0.0,
                 batch_ms=progress.durationMs["triggerExecution"] if finished else before.batch_ms,
                 lag=_records_since(progress, _end),

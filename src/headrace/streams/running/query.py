@@ -3,16 +3,18 @@
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.streams.outputs import Output
+from headrace.streams.plan import sources
 from headrace.streams.running.backoff import Backoff
 from headrace.streams.running.branches import Told, into_branches
 from headrace.streams.running.checkpoints import Checkpoint
 from headrace.streams.running.failures import Cause, Failures, root_cause
-from headrace.streams.running.gate import BatchGate
+from headrace.streams.running.gate import BatchGate, Closed
 from headrace.streams.running.progress import QueryState, Tally
 from headrace.streams.sinks.applying import foreach_batch, written
 from headrace.streams.sinks.contract import Sink
@@ -30,6 +32,8 @@ _LOOK_SECONDS = 0.25
 _COMMIT_SECONDS = 5.0
 """How long Spark may take to note that a batch is done, before it is stopped regardless: the sink
 knows the batch, and writes nothing when it comes again."""
+
+py4j = logging.getLogger("py4j.clientserver")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,9 @@ class QueryRun:
         self._stop = threading.Event()
         self._gate = BatchGate()
         self._raised: BaseException | None = None
+        self._frames: tuple[str, ...] = ()
+        self._read_everything = False
+        py4j.addFilter(_without_what_is_told)
         self.tally = Tally(prepared.flow, prepared.output.name)
         """What it has done so far."""
         branches = () if prepared.told is None else prepared.told.branches
@@ -113,9 +120,12 @@ class QueryRun:
                 self._run_until_it_ends()
                 break
             except Exception as error:
-                cause = root_cause(self._raised or error)
+                raised = self._raised or error
+                cause = root_cause(raised)
                 logger.debug("query %s: %s", prepared.name, cause.detail)
             if self._stop.is_set():
+                if not isinstance(raised, Closed):
+                    self._tell(f"{prepared.name} was cut short: {cause.message}")
                 break
             passing = cause.passing or not self._policy.reachable()
             count = count.after(self._gate.entered, passing=passing)
@@ -124,23 +134,30 @@ class QueryRun:
                 return
             pause = self._policy.backoff.pause_seconds(count.in_a_row)
             self._becomes(QueryState.WAITING, cause.message)
-            self._tell(f"{prepared.name} failed: {cause.message} (next try in {pause:g} s)")
+            said = f"{prepared.name} failed: {cause.message} (next try in {pause:g} s)"
+            self._tell_with_frames(said, cause)
             if self._stop.wait(pause):
                 break
             for each in self.tallies:
                 each.restarted()
-        finished = self._policy.once and not self._stop.is_set()
-        self._becomes(QueryState.FINISHED if finished else QueryState.STOPPED)
+        self._becomes(QueryState.FINISHED if self._read_everything else QueryState.STOPPED)
+
+    def _tell_with_frames(self, message: str, cause: Cause) -> None:
+        """Say it, with the lines of the user's code that it came through unless they were told."""
+        frames = cause.frames if cause.frames != self._frames else ()
+        self._frames = cause.frames
+        self._tell("\n".join((message, *frames)))
 
     def _give_up(self, cause: Cause, tries: int) -> None:
         prepared, batch = self._prepared, self._gate.entered
         place = "it did not get as far as a batch"
         if batch is not None:
             place = f"batch {batch} reads {prepared.checkpoint.input_range(batch)}"
-        message = f"{prepared.name} is given up after {tries} tries: {cause.message} ({place})"
+        often = "1 try" if tries == 1 else f"{tries} tries"
+        message = f"{prepared.name} is given up after {often}: {cause.message} ({place})"
         self.cause = Cause(cause.kind, message, cause.detail)
         self._becomes(QueryState.GIVEN_UP, message)
-        self._tell(message)
+        self._tell_with_frames(message, cause)
 
     def _run_until_it_ends(self) -> None:
         self._raised = None
@@ -152,6 +169,7 @@ class QueryRun:
                 if self._stop.is_set():
                     self._end(query)
                     return
+            self._read_everything = self._policy.once
         finally:
             self._look_at(query)
             if query.isActive:
@@ -192,8 +210,11 @@ class QueryRun:
             each.becomes(state, error)
 
     def _look_at(self, query: "StreamingQuery") -> None:
+        before = self.tally.now.rejected
         for each in self.tallies:
             each.look_at(query)
+        if not before and (rejected := self.tally.now.rejected):
+            self._tell(f"{self._prepared.name}: {_rejected(rejected, self._prepared.output)}")
 
     def _end(self, query: "StreamingQuery") -> None:
         """Wait for the batch that is running and for Spark's note of it, then stop."""
@@ -205,3 +226,22 @@ class QueryRun:
                 break
             time.sleep(0.02)
         query.stop()
+
+
+def _rejected(count: int, output: Output) -> str:
+    """What becomes of the first records that do not parse; later ones are only counted."""
+    reads = [each for each in sources(output.node) if each.options.get("on_error") == "skip"]
+    of = ", ".join(dict.fromkeys(name for each in reads for name in each.topics))
+    letters = dict.fromkeys(each.dead_letters for each in reads if each.dead_letters)
+    records, they = ("1 record", "it") if count == 1 else (f"{count:,} records", "they")
+    go = ("goes" if count == 1 else "go") + f" to {', '.join(letters)}"
+    skipped = f"{'is' if count == 1 else 'are'} skipped"
+    where = f" of {of}" if of else ""
+    return f"{records}{where} did not parse; {they} {go if letters else skipped}."
+
+
+def _without_what_is_told(record: logging.LogRecord) -> bool:
+    """Leave out what py4j says of a batch that failed: `QueryRun` has it, and tells it itself."""
+    error = record.exc_info[1] if record.exc_info else None
+    frames = traceback.walk_tb(None if error is None else error.__traceback__)
+    return all(frame.f_globals.get("__name__") != __name__ for frame, _ in frames)

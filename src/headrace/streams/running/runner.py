@@ -1,6 +1,5 @@
 """Flows from their start to their end, with signals, metrics and something to look at."""
 
-import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -12,13 +11,15 @@ from headrace.streams.running.display import display_for
 from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
 from headrace.streams.running.flow_run import FlowRun, RunReport
 from headrace.streams.running.metrics import exposition
-from headrace.streams.running.progress import QueryProgress
-from headrace.streams.running.stopping import stop_on_signals
+from headrace.streams.running.progress import QueryProgress, QueryState
+from headrace.streams.running.stopping import StopRequest, stop_on_signals
 
 if TYPE_CHECKING:
     from headrace.streams.flow import Flow
 
 _SHOW_SECONDS = 0.25
+
+_FINISHING = "Told to stop: the batches that are running are finished; Ctrl-C ends them at once."
 
 
 def run(flow: "Flow", launch: Launch) -> RunReport:
@@ -33,21 +34,19 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
     One that is refused keeps all from starting. QueryGivenUp, and FlowAlreadyRunning of one that
     was taken over, come at the end, when everything else has ended too.
     """
-    stopping = threading.Event()
     with ExitStack() as resources:
         display = display_for(once=launch.once, rebuild=launch.rebuild is not None)
-        resources.enter_context(stop_on_signals(stopping.set))
-        runs: list[FlowRun] = []
+        stop = resources.enter_context(stop_on_signals())
+        runs = [
+            FlowRun(flow, once=launch.once, rebuild=launch.rebuild, tell=display.say)
+            for flow in flows
+        ]
         try:
-            for flow in flows:
-                run = FlowRun(flow, once=launch.once, rebuild=launch.rebuild, tell=display.say)
-                runs.append(run.start())
+            _begin(runs, stop)
         except BaseException:
             for each in runs:
                 each.stop()
             raise
-        # Spark has taken Ctrl-C for itself when it started.
-        resources.enter_context(stop_on_signals(stopping.set))
 
         def progress() -> list[QueryProgress]:
             return [query for each in runs for query in each.progress]
@@ -56,13 +55,36 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
             address = resources.enter_context(served(address, lambda: exposition(progress())))
             display.say(f"metrics at http://{address}/metrics")
         resources.enter_context(display)
+        asked = False
         while not all(each.ended(_SHOW_SECONDS / len(runs)) for each in runs):
             display.show(progress())
-            if stopping.is_set():
+            if stop and not asked:
+                asked = True
+                display.say(_FINISHING)
                 for each in runs:
                     each.ask_to_stop()
         display.show(progress())
-    return _reports(runs)
+    reports = _reports(runs)
+    queries = [query for each in reports for query in each.queries]
+    unfinished = [each for each in queries if each.state is not QueryState.FINISHED]
+    if stop.by is not None and launch.once and unfinished:
+        launch.cut_short(stop.by, unfinished)
+    return reports
+
+
+def _begin(runs: Sequence[FlowRun], stop: StopRequest) -> None:
+    """Start all, each step of all before the next of any; none if it is told to stop meanwhile."""
+    for each in runs:
+        each.check()
+    for each in runs:
+        each.start_spark()
+        if stop:
+            return
+        each.prepare()
+    stop.starting = False
+    if not stop:
+        for each in runs:
+            each.begin()
 
 
 def _reports(runs: Sequence[FlowRun]) -> list[RunReport]:

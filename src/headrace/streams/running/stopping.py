@@ -1,33 +1,55 @@
 """Ctrl-C and SIGTERM as a request to finish, and not as an interruption."""
 
+import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_NOTHING_RUNS = "Told to stop; nothing was started, and this ends as soon as Spark lets it."
+
+
+class StopRequest:
+    """Whether a run has been told to stop, and by what."""
+
+    def __init__(self) -> None:
+        self.by: signal.Signals | None = None
+        """The first signal that came."""
+
+        self.starting = True
+        """Whether nothing is shown yet that could tell of the request."""
+
+    def __bool__(self) -> bool:
+        return self.by is not None
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.by is not None:
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            return
+        self.by = signal.Signals(number)
+        if self.starting:
+            # Whatever is being printed is not to be printed into, as print would.
+            line = "\n" if sys.stderr.isatty() else ""
+            os.write(2, f"{line}{_NOTHING_RUNS}\n".encode())
+
 
 @contextmanager
-def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on SIGINT and SIGTERM; a second Ctrl-C interrupts as usual.
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Hear SIGINT and SIGTERM as a request; a second Ctrl-C interrupts as usual.
 
-    Only the main thread may handle signals; elsewhere this does nothing.
+    Only the main thread may handle signals; elsewhere nothing is heard.
     """
+    request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield request
         return
-    asked = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked = True
-        stop()
-
-    before = {each: signal.signal(each, handle) for each in (signal.SIGINT, signal.SIGTERM)}
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.signal(each, request._hear) for each in signals}
     try:
-        yield
+        yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

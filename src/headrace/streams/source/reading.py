@@ -61,7 +61,7 @@ class TaskReader:
         `clock` is the time of the batch in milliseconds.
 
         Raises `UnreadableRecords` and `OffsetsGone` unless the options say to skip what they are
-        about; then their numbers are in a last row, if the options ask for it, and in the log.
+        about; then their numbers are in a last row, if the options ask for it, else in the log.
         """
         self._clock = clock
         observing = self._observing()
@@ -75,8 +75,10 @@ class TaskReader:
                     yield rows
                 if observing is not None:
                     observing.add(_name(wanted), rows)
-        if self._rejected:
-            logger.warning("skipped %d records that do not parse", self._rejected)
+        if self._rejected and not self._options.count_skipped:
+            topics = ", ".join(dict.fromkeys(each.partition.topic for each in ranges))
+            records = "1 record" if self._rejected == 1 else f"{self._rejected:,} records"
+            logger.warning("%s: skipped %s that did not parse", topics, records)
         told = self._told(observing)
         counts = (self._rejected, self._lost, 0 if told is None else told.implausible)
         if self._options.count_skipped and any(counts):
