@@ -12,13 +12,15 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from headrace.streams.worker_daemon import write_launcher
+
 _MILLISECONDS = 60_000
 
 
-def said_about_a_closed_worker(module: str, directory: Path) -> str:
+def said_about_a_closed_worker(python: str | Path, directory: Path) -> str:
     """Let Spark's part be played: a worker is asked for, and before it has work its socket goes."""
     daemon = subprocess.Popen(
-        [sys.executable, "-m", module, "pyspark.worker"],
+        [python, "-m", "pyspark.daemon", "pyspark.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -45,12 +47,18 @@ def said_about_a_closed_worker(module: str, directory: Path) -> str:
     return said.decode()
 
 
-@pytest.mark.parametrize(
-    ("module", "silent"), [("pyspark.daemon", False), ("headrace.streams.worker_daemon", True)]
-)
 def test_a_worker_that_spark_needs_no_longer_ends_in_silence(
-    module: str, silent: bool, tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory,
 ):
     # The path of a Unix domain socket may have about a hundred characters.
-    said = said_about_a_closed_worker(module, tmp_path_factory.mktemp("s"))
-    assert said == "" if silent else "BrokenPipeError" in said
+    directory = tmp_path_factory.mktemp("s")
+    assert "BrokenPipeError" in said_about_a_closed_worker(sys.executable, directory)
+    launcher = write_launcher(tmp_path_factory.mktemp("a home"), sys.executable)
+    assert said_about_a_closed_worker(launcher, directory) == ""
+
+
+def test_the_launcher_is_python_for_everything_else(tmp_path: Path):
+    launcher = write_launcher(tmp_path, sys.executable)
+    program = "import sys; print(sys.executable, sys.argv[1:])"
+    said = subprocess.check_output([launcher, "-c", program, "a b", "-m"], text=True)
+    assert said == f"{sys.executable} ['a b', '-m']\n"

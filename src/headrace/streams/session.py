@@ -6,6 +6,7 @@ says when it begins and when it is done.
 """
 
 import atexit
+import logging
 import os
 import signal
 import sys
@@ -40,6 +41,9 @@ Without an appender Spark would fall back on its own configuration, and if the g
 of its own, Spark would announce the one that it chose for it.
 """
 
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""What PySpark logs every exception by that it raises, as a page of JSON."""
+
 _LOCAL_CHECKPOINTS = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -55,10 +59,6 @@ batch instead of 12 and 14.
 """
 
 _LOCAL_FILES = "spark.hadoop.fs.file.impl"
-
-_DAEMON = "spark.python.daemon.module"
-"""What Python workers are forked from."""
-
 _SECRETS = "(?i)url|password|secret|token|pem"
 """What options of a source are not shown: Spark's own, and those that open a Kafka cluster."""
 
@@ -170,7 +170,10 @@ def _is_here(master: str) -> bool:
 
 
 def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
+
+    from headrace.streams.worker_daemon import write_launcher
 
     began = time.monotonic()
     scratch = tempfile.TemporaryDirectory(prefix="headrace-spark-")
@@ -179,7 +182,7 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     properties = configuration(settings, scratch=home)
     installed = _is_installed(settings.master, properties)
     if installed:
-        properties = {_DAEMON: "headrace.streams.worker_daemon", **properties}
+        properties["spark.pyspark.python"] = str(write_launcher(home, sys.executable))
     java.write_launcher(home, installed_workers=installed)
     (home / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
     builder = SparkSession.builder.master(settings.master).appName(name)
@@ -205,6 +208,8 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
         else:
             os.environ["JAVA_HOME"] = java_home
     session.sparkContext.setLogLevel("OFF")
+    for each in _LOGGERS:
+        PySparkLogger.getLogger(each).setLevel(logging.CRITICAL)
     announcement.replace_by(
         f"Spark {session.version} at {settings.master} on Java {java.version} ({java.found_by}), "
         f"started in {time.monotonic() - began:.1f} s"

@@ -5,14 +5,37 @@ where nobody listens any more: over TCP that goes unnoticed, over a Unix domain 
 broken pipe, and the traceback of that was on the terminal of people whose flows were well.
 
     python -m headrace.streams.worker_daemon pyspark.worker
+
+Spark has a setting for what it starts here, which it does not follow for the workers that plan what
+sources read. So it is given a Python that knows better (`write_launcher`).
 """
 
 import os
+import shlex
 import socket
+from pathlib import Path
 
 from pyspark import daemon
 
+_LAUNCHER = """\
+#!/bin/sh
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+    shift 2
+    set -- -m headrace.streams.worker_daemon "$@"
+fi
+exec {python} "$@"
+"""
+
 _worker = daemon.worker
+
+
+def write_launcher(home: Path, python: str) -> Path:
+    """A program that is this Python, but for what forks Spark's workers."""
+    launcher = home / "bin" / "python"
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    launcher.write_text(_LAUNCHER.format(python=shlex.quote(python)), encoding="utf-8")
+    launcher.chmod(0o755)
+    return launcher
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
