@@ -105,7 +105,7 @@ def written(tmp_path: Path, code: str) -> str:
             "flows.py line 2: ",
         ),
         (
-            "from pyspark.sql.functions import udf\nudf('double')(abs)",
+            "import pyspark.errors as e\nraise e.PySparkRuntimeError('SESSION_OR_CONTEXT_NOT_EXISTS')",
             "flows.py line 2: Spark is not running yet; it starts when a flow is run, or",
         ),
     ],
@@ -223,10 +223,10 @@ def test_while_spark_starts_it_can_be_told_to_stop(
         assert running.stderr is not None
         assert running.stderr.readline() == "Starting Spark ...\n"
         running.send_signal(number)
-        assert running.stderr.readline().startswith("Told to stop; nothing was started")
+        assert running.stderr.readline() == "Told to stop; nothing was started.\n"
         _, errors = running.communicate(timeout=120)
     assert running.returncode == code, errors
-    assert "Traceback" not in errors
+    assert len(errors.splitlines()) == (2 if options else 1), errors
     assert ("headrace: stopped before everything was read: shop.large-orders." in errors) is bool(
         options
     )
@@ -276,5 +276,4 @@ def test_a_function_that_fails_is_shown_in_its_own_lines(shop: Path, topics: Top
         "return one / other",
     ]
     assert lines[-1].startswith("headrace: shop.large-orders is given up after 2 tries")
-    assert len(lines) < 14, errors
-    assert "py4j" not in errors
+    assert not [word for word in ("Traceback", "py4j", "site-packages", "java") if word in errors]

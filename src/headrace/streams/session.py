@@ -14,13 +14,14 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.settings import StreamsSettings, split_address
 from headrace.streams.errors import SparkFailed, SparkMissing
+from headrace.streams.gateway import end_java, start_java
 from headrace.streams.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -108,14 +109,7 @@ def stop_session() -> None:
     context = SparkContext._active_spark_context
     if context is not None:
         context.stop()
-    if (gateway := SparkContext._gateway) is not None:
-        gateway.shutdown()
-        process = gateway.proc
-        if process is not None:
-            # Spark's gateway ends when its stdin does.
-            process.stdin.close()
-            process.wait(timeout=30)
-        SparkContext._gateway = SparkContext._jvm = None
+    end_java()
 
 
 def configuration(settings: StreamsSettings, *, scratch: Path) -> dict[str, str]:
@@ -193,15 +187,21 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     # PySpark asks the environment, and not its configuration, what runs the tasks.
     os.environ["PYSPARK_PYTHON"] = properties["spark.pyspark.python"]
     announcement = _Announcement("Starting Spark ...")
+    ours = False
     try:
         with _keeping_ctrl_c():
-            _start_java({"spark.master": settings.master, "spark.app.name": name, **properties})
+            ours = start_java(
+                {"spark.master": settings.master, "spark.app.name": name, **properties}
+            )
             session = builder.getOrCreate()
     except BaseException as error:
         announcement.withdraw()
+        failed = SparkFailed(f"Spark did not start at {settings.master}: {error}")
+        if ours:
+            end_java()
         if not isinstance(error, Exception):
             raise
-        raise SparkFailed(f"Spark did not start at {settings.master}: {error}") from error
+        raise failed from error
     finally:
         if java_home is None:
             del os.environ["JAVA_HOME"]
@@ -215,23 +215,6 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
         f"started in {time.monotonic() - began:.1f} s"
     )
     return session
-
-
-def _start_java(properties: Mapping[str, str]) -> None:
-    """Start Spark's Java where the signals of this process' terminal do not reach it.
-
-    Ctrl-C goes to everything that a terminal runs, and SIGTERM often to a whole process group; Java
-    has to outlive both until the batch that is running is done. It ends with this process, however
-    that ends, since its stdin does.
-    """
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-
-    if SparkContext._gateway is None:
-        configured = SparkConf().setAll(list(properties.items()))
-        launch: Callable[..., Any] = launch_gateway
-        gateway = launch(configured, popen_kwargs={"start_new_session": True})
-        SparkContext._ensure_initialized(gateway=gateway)
 
 
 @contextmanager

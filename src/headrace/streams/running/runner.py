@@ -12,7 +12,11 @@ from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
 from headrace.streams.running.flow_run import FlowRun, RunReport
 from headrace.streams.running.metrics import exposition
 from headrace.streams.running.progress import QueryProgress, QueryState
-from headrace.streams.running.stopping import StopRequest, stop_on_signals
+from headrace.streams.running.stopping import (
+    StoppedWhileStarting,
+    StopRequest,
+    stop_on_signals,
+)
 
 if TYPE_CHECKING:
     from headrace.streams.flow import Flow
@@ -43,10 +47,11 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
         ]
         try:
             _begin(runs, stop)
-        except BaseException:
+        except BaseException as error:
             for each in runs:
                 each.stop()
-            raise
+            if not isinstance(error, StoppedWhileStarting):
+                raise
 
         def progress() -> list[QueryProgress]:
             return [query for each in runs for query in each.progress]
@@ -73,7 +78,7 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
 
 
 def _begin(runs: Sequence[FlowRun], stop: StopRequest) -> None:
-    """Start all, each step of all before the next of any; none if it is told to stop meanwhile."""
+    """Start all, each step of all before the next of any; none if it is told to stop before."""
     for each in runs:
         each.check()
     for each in runs:

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_NOTHING_RUNS = "Told to stop; nothing was started, and this ends as soon as Spark lets it."
+_NOTHING_RUNS = "Told to stop; nothing was started."
+
+
+class StoppedWhileStarting(KeyboardInterrupt):
+    """A request that came while there was nothing to finish.
+
+    A kind of KeyboardInterrupt, for which py4j leaves its connection in order.
+    """
 
 
 class StopRequest:
@@ -19,7 +26,7 @@ class StopRequest:
         """The first signal that came."""
 
         self.starting = True
-        """Whether nothing is shown yet that could tell of the request."""
+        """Whether nothing runs yet that could be finished, and the request interrupts."""
 
     def __bool__(self) -> bool:
         return self.by is not None
@@ -34,11 +41,14 @@ class StopRequest:
             # Whatever is being printed is not to be printed into, as print would.
             line = "\n" if sys.stderr.isatty() else ""
             os.write(2, f"{line}{_NOTHING_RUNS}\n".encode())
+            raise StoppedWhileStarting
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
     """Hear SIGINT and SIGTERM as a request; a second Ctrl-C interrupts as usual.
+
+    As long as the request is `starting`, the first one raises StoppedWhileStarting.
 
     Only the main thread may handle signals; elsewhere nothing is heard.
     """
