@@ -24,6 +24,9 @@ orders = flow.stream("orders", "customer string, price double")
 flow.topic("large-orders", orders.where("price >= 10"), key="customer")
 """
 
+NO_SESSION = "[SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession should be created first."
+"""What PySpark says to whoever makes a function of SQL before Spark runs."""
+
 SLOW_SHOP = """
 from headrace.streams import Flow
 from pyspark.sql.functions import udf
@@ -105,7 +108,7 @@ def written(tmp_path: Path, code: str) -> str:
             "flows.py line 2: ",
         ),
         (
-            "import pyspark.errors as e\nraise e.PySparkRuntimeError('SESSION_OR_CONTEXT_NOT_EXISTS')",
+            f"from pyspark.errors import *\nraise PySparkException('{NO_SESSION}')",
             "flows.py line 2: Spark is not running yet; it starts when a flow is run, or",
         ),
     ],
