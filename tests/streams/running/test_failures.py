@@ -89,8 +89,8 @@ def test_what_is_raised_in_the_driver_is_told_with_its_name_and_its_line():
 
 
 def test_a_directory_that_is_called_like_us_may_be_the_user_s():
-    text = IN_A_WORKER.replace("/srv/shop/", "/home/ada/headrace/")
-    assert "/home/ada/headrace/flow.py line 12" in root_cause(RuntimeError(text)).message
+    text = IN_A_WORKER.replace("/srv/shop/", "/srv/headrace/")
+    assert "/srv/headrace/flow.py line 12" in root_cause(RuntimeError(text)).message
 
 
 def test_our_own_errors_say_what_to_do_by_themselves():
