@@ -53,22 +53,30 @@ class Half:
         whole = without_nulls([events.get_column(name) for name in self.side.key])
         return events if whole is None else events.filter(whole)
 
-    def held(self, table: "StateTable", others: pl.DataFrame, other: "Half") -> pl.DataFrame:
-        """The kept events that events of the other side may meet."""
-        asking = other.known(others)
+    def points(self, events: pl.DataFrame) -> Points:
+        """Events as they are matched."""
+        return Points.of(events, self.side.key, microseconds(events.get_column(self.time)))
+
+    def held(
+        self, table: "StateTable", other: "Half", others: pl.DataFrame, asking: Points
+    ) -> pl.DataFrame:
+        """The kept events that events of the other side, which ask for them, may meet."""
         keys = zip(other.side.key, self.side.key, strict=True)
-        wanted = pl.DataFrame([asking.get_column(theirs).alias(own) for theirs, own in keys])
-        if not asking.height:
+        chosen = asking.distinct()
+        wanted = pl.DataFrame(
+            [others.get_column(theirs).gather(chosen).alias(own) for theirs, own in keys]
+        )
+        if not len(asking):
             return table.lookup(wanted)
-        times = microseconds(asking.get_column(other.time))
-        since, until = int(times.min()) - other.back, int(times.max()) + other.reach
+        since, until = int(asking.times.min()) - other.back, int(asking.times.max()) + other.reach
         return table.lookup(wanted, since=since, until=until)
 
 
 class Crowd:
     """The events that may meet others in a batch: those that were kept, behind them new ones."""
 
-    def __init__(self, half: Half, held: pl.DataFrame, new: pl.DataFrame) -> None:
+    def __init__(self, half: Half, held: pl.DataFrame, new: pl.DataFrame, points: Points) -> None:
+        """Take the new ones with how they are matched."""
         self.half = half
         self.fresh = held.height
         """Where the new ones begin."""
@@ -76,15 +84,14 @@ class Crowd:
             new = new.with_columns(pl.lit(value=False).alias(_MET))
         self.rows = pl.concat([held, new.select(held.columns)]) if held.height else new
         self.times = microseconds(self.rows.get_column(half.time))
+        self.held = half.points(held)
+        self.new = points.below(held.height)
+        self.everybody = self.held.joined(self.new)
         before: Any = np.zeros(self.rows.height, np.bool_)
         if half.alone:
             before = self.rows.get_column(_MET).to_numpy()
         self._met_before = before
         self._met = before.copy()
-
-    def points(self, begin: int, end: int | None) -> Points:
-        """Some of them, as they are matched."""
-        return Points.of(self.rows, self.half.side.key, self.times, begin, end)
 
     def column(self, name: str, positions: "Int64s") -> pl.Series:
         """The values of a column at positions."""

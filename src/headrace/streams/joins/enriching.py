@@ -85,10 +85,12 @@ class Enrichment:
         fields = [*self.events.nullable(self.events.schema.names), pa.field(NUMBER, pa.int64())]
         return Kept(pa.schema(fields), self.events.key, (NUMBER,), time)
 
-    def keys(self, events: pl.DataFrame) -> pl.DataFrame:
-        """The keys of events under the names that the table has for them."""
+    def keys(self, events: pl.DataFrame, positions: "Int64s") -> pl.DataFrame:
+        """The keys of some events under the names that the table has for them."""
         pairs = zip(self.events.key, self.key, strict=True)
-        return pl.DataFrame([events.get_column(own).alias(name) for own, name in pairs])
+        return pl.DataFrame(
+            [events.get_column(own).gather(positions).alias(name) for own, name in pairs]
+        )
 
     def whole(self, rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
         """The rows that have no null in their key: others equal none."""

@@ -138,8 +138,8 @@ class Lookup:
     def _found(self, state: State, events: pl.DataFrame) -> "tuple[pl.DataFrame, Int64s]":
         """Rows of the table, and where among them is that of each event; -1 where it is none."""
         enrichment = self._enrichment
-        rows = state[TABLE].lookup(enrichment.keys(events))
         asking = Points.of(events, enrichment.events.key)
+        rows = state[TABLE].lookup(enrichment.keys(events, asking.distinct()))
         found = np.full(events.height, -1, np.int64)
         found[asking.positions] = only(asking, Points.of(rows, enrichment.key))
         return rows, found

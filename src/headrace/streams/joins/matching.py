@@ -9,7 +9,7 @@ have the same key.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,20 +45,10 @@ class Points:
     """Where each is in its frame, from which those are left out that equal nothing."""
 
     @classmethod
-    def of(
-        cls,
-        frame: pl.DataFrame,
-        key: Sequence[str],
-        times: "Int64s | None" = None,
-        begin: int = 0,
-        end: int | None = None,
-    ) -> "Points":
-        """The rows of a frame, or of a part of it, that have no null in their key.
-
-        Without times, all are at the same time.
-        """
-        positions = np.arange(frame.height)[begin:end]
-        columns = [frame.get_column(name)[begin:end] for name in key]
+    def of(cls, frame: pl.DataFrame, key: Sequence[str], times: "Int64s | None" = None) -> "Points":
+        """The rows of a frame that have no null in their key; without times, all at the same."""
+        positions = np.arange(frame.height)
+        columns = [frame.get_column(name) for name in key]
         if (whole := without_nulls(columns)) is not None:
             positions = positions[whole]
             columns = [each.filter(whole) for each in columns]
@@ -66,6 +56,26 @@ class Points:
         found = [hashes(arrow.columns, seed, len(positions)) for seed in (KEYS, ROWS)]
         chosen = np.zeros(len(positions), np.int64) if times is None else times[positions]
         return cls(found[0], found[1], chosen, positions)
+
+    def below(self, height: int) -> "Points":
+        """The same rows, in a frame that is put below one of this height."""
+        return replace(self, positions=self.positions + height)
+
+    def joined(self, others: "Points") -> "Points":
+        """These rows and others of the same frame."""
+        return Points(
+            np.concatenate([self.keys, others.keys]),
+            np.concatenate([self.rows, others.rows]),
+            np.concatenate([self.times, others.times]),
+            np.concatenate([self.positions, others.positions]),
+        )
+
+    def distinct(self) -> "Int64s":
+        """Where a row of each key is."""
+        numbers, count = _numbered(self)
+        found = np.empty(count, np.int64)
+        found[numbers] = self.positions
+        return found
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -196,9 +196,9 @@ class VersionedLookup:
         chosen, times = events[positions], times[positions]
         # A version that ended before the first of these times is not the one of any.
         since = int(times.min()) if len(times) else None
-        rows = state[_VERSIONS].lookup(enrichment.keys(chosen), since=since)
-        starts = microseconds(rows.get_column(self._valid_from))
         points = Points.of(chosen, enrichment.events.key, times)
+        rows = state[_VERSIONS].lookup(enrichment.keys(chosen, points.distinct()), since=since)
+        starts = microseconds(rows.get_column(self._valid_from))
         versions = latest(points, Points.of(rows, enrichment.key, starts))
         deleted = rows.get_column(DELETED).to_numpy()
         there = np.flatnonzero(versions >= 0)

@@ -164,10 +164,11 @@ class WithinJoin:
         new_left = with_numbers(taken["left"].events, moment.following)
         new_right = with_numbers(taken["right"].events, moment.following + new_left.height)
         remember(state, moment, new_left.height + new_right.height)
-        held_left = self._left.held(state["left"], new_right, self._right)
-        held_right = self._right.held(state["right"], new_left, self._left)
-        left = Crowd(self._left, held_left, new_left)
-        right = Crowd(self._right, held_right, new_right)
+        left_points, right_points = self._left.points(new_left), self._right.points(new_right)
+        held_left = self._left.held(state["left"], self._right, new_right, right_points)
+        held_right = self._right.held(state["right"], self._left, new_left, left_points)
+        left = Crowd(self._left, held_left, new_left, left_points)
+        right = Crowd(self._right, held_right, new_right, right_points)
         results = [*self._meeting(left, right), *self._meeting_earlier(left, right)]
         results.append(self._alone(state, left, right, moment))
         main = [each for each in results if each.height]
@@ -180,14 +181,12 @@ class WithinJoin:
 
     def _meeting(self, left: Crowd, right: Crowd) -> Iterator[pl.DataFrame]:
         """New left events, and whom they meet."""
-        asking, asked = left.points(left.fresh, None), right.points(0, None)
-        for mine, theirs in pairs(asking, asked, left.half.back, left.half.reach):
+        for mine, theirs in pairs(left.new, right.everybody, left.half.back, left.half.reach):
             yield self._met(left, right, mine, theirs)
 
     def _meeting_earlier(self, left: Crowd, right: Crowd) -> Iterator[pl.DataFrame]:
         """New right events, and which earlier left ones they meet."""
-        asking, asked = right.points(right.fresh, None), left.points(0, left.fresh)
-        for mine, theirs in pairs(asking, asked, right.half.back, right.half.reach):
+        for mine, theirs in pairs(right.new, left.held, right.half.back, right.half.reach):
             yield self._met(left, right, theirs, mine)
 
     def _met(self, left: Crowd, right: Crowd, lefts: "Int64s", rights: "Int64s") -> pl.DataFrame:
