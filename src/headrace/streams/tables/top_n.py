@@ -12,8 +12,9 @@ at hand is the rest looked at, which takes more than n deletions.
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -35,8 +36,13 @@ from headrace.streams.windows.layout import EVERYTHING
 _PLACE: Final = "_place"
 """The column with the place of a row in its group; that of the best one is 0."""
 
+_BEFORE: Final = "_place_before"
+"""The column with the place that a row had, if it was at hand and has not changed."""
+
 _NEW: Final = "_new"
 _MORE: Final = "_more"
+_NOWHERE: Final = pl.lit(None, pl.Int64).alias(_BEFORE)
+_How: TypeAlias = Literal["semi", "anti"]
 
 
 class TopN:
@@ -113,41 +119,49 @@ class TopN:
         changed = difference(*was_and_is(changes, self._columns), self._identity)
         groups = changes.select(self._keys).unique(maintain_order=True)
         stored = self._ranked(state["best"].lookup(groups).select(self._columns))
-        hand = self._at_hand(state, changed, stored.drop(_PLACE), groups)
-        moved = difference(stored.drop(_PLACE), hand.drop(_PLACE), self._identity)
-        state["best"].delete(moved.deleted)
-        state["best"].upsert(moved.now)
-        was, now = (
-            each.filter(pl.col(_PLACE) < self._count).select(self._rows.names)
-            for each in (stored, hand)
-        )
-        return said(difference(was, now, self._key).told())
+        gone = self._rows_of(stored, changed.was, how="semi")
+        ranked = self._at_hand(state, changed, stored, groups)
+        place, n = pl.col(_PLACE), self._count
+        over = ranked.filter(place >= 2 * n)
+        state["best"].delete(pl.concat([each.select(self._identity) for each in (gone, over)]))
+        state["best"].upsert(ranked.filter((place < 2 * n) & pl.col(_BEFORE).is_null()))
+        # What was told, and is among the best as it was, need not be compared.
+        told = (pl.col(_BEFORE) < n).fill_null(False)
+        names = self._rows.names
+        was = [gone.filter(place < n), ranked.filter(told & (place >= n))]
+        now = ranked.filter(~told & (place < n))
+        lost = pl.concat([each.select(names) for each in was])
+        return said(difference(lost, now.select(names), self._key).told())
 
     def _at_hand(
         self, state: State, changed: Difference, stored: pl.DataFrame, groups: pl.DataFrame
     ) -> pl.DataFrame:
-        """The rows at hand after the batch, with their places; what is not goes to the rest."""
+        """The rows at hand after the batch with their places, and those that are in excess.
+
+        Those that were at hand, and are as they were, have the places that they had. What is not at
+        hand any more goes to the rest; where too few are left, the best of the rest join them.
+        """
         rest, flags = state["rest"], state["groups"]
         resting = flags.lookup(groups).select(self._keys)
         better, worse = self._parted(changed.now, stored, resting)
-        hand = self._ranked(pl.concat([self._without(stored, changed.was), better]))
-        over = hand.filter(pl.col(_PLACE) >= 2 * self._count).drop(_PLACE)
-        hand = hand.filter(pl.col(_PLACE) < 2 * self._count)
+        kept = self._rows_of(stored, changed.was, how="anti").rename({_PLACE: _BEFORE})
+        ranked = self._ranked(pl.concat([kept, better.with_columns(_NOWHERE)]))
+        over = ranked.filter(pl.col(_PLACE) >= 2 * self._count).select(self._columns)
         rest.delete(changed.was)
         rest.upsert(pl.concat([worse, over]))
         flags.upsert(over.select(*self._keys, pl.lit(True).alias(_MORE)))
-        enough = hand.filter(pl.col(_PLACE) == self._count - 1).select(self._keys)
+        enough = ranked.filter(pl.col(_PLACE) == self._count - 1)
         short = self._of_groups(resting, enough, how="anti")
         if not short.height:
-            return hand
-        waiting = rest.lookup(short).select(self._columns)
-        held = self._of_groups(hand, short, how="semi").drop(_PLACE)
-        ranked = self._ranked(pl.concat([held, waiting]))
-        refilled = ranked.filter(pl.col(_PLACE) < 2 * self._count)
-        rest.delete(refilled)
-        left = ranked.filter(pl.col(_PLACE) == 2 * self._count)
+            return ranked
+        waiting = rest.lookup(short).select(self._columns).with_columns(_NOWHERE)
+        held = self._of_groups(ranked, short, how="semi").drop(_PLACE)
+        filled = self._ranked(pl.concat([held, waiting]))
+        left = filled.filter(pl.col(_PLACE) == 2 * self._count)
         flags.delete(self._of_groups(short, left, how="anti"))
-        return pl.concat([self._of_groups(hand, short, how="anti"), refilled])
+        filled = filled.filter(pl.col(_PLACE) < 2 * self._count)
+        rest.delete(filled)
+        return pl.concat([self._of_groups(ranked, short, how="anti"), filled])
 
     def _parted(
         self, rows: pl.DataFrame, stored: pl.DataFrame, resting: pl.DataFrame
@@ -158,18 +172,24 @@ class TopN:
         """
         if not resting.height:
             return rows, rows.clear()
-        both = pl.concat(
-            [
-                self._of_groups(rows, resting, how="semi").with_columns(pl.lit(True).alias(_NEW)),
-                stored.with_columns(pl.lit(False).alias(_NEW)),
-            ]
+        # Of each group the worst row at hand is enough to compare with.
+        last = (pl.col(_PLACE) == pl.col(_PLACE).max()).over(self._keys)
+        worst = self._of_groups(stored.filter(last), resting, how="semi")
+        new = self._of_groups(rows, resting, how="semi")
+        ranked = self._ranked(
+            pl.concat(
+                [
+                    new.with_columns(pl.lit(True).alias(_NEW)),
+                    worst.drop(_PLACE).with_columns(pl.lit(False).alias(_NEW)),
+                ]
+            )
         )
-        ranked = self._ranked(both)
-        last = pl.when(~pl.col(_NEW)).then(_PLACE).max().over(self._keys)
-        new = ranked.with_columns(last.alias(_MORE)).filter(_NEW)
-        is_better = (pl.col(_PLACE) < pl.col(_MORE)).fill_null(False)
-        better = new.filter(is_better).select(self._columns)
-        worse = new.filter(~is_better).select(self._columns)
+        bound = pl.when(~pl.col(_NEW)).then(_PLACE).max().over(self._keys)
+        is_better = (pl.col(_PLACE) < bound).fill_null(False)
+        judged = ranked.with_columns(is_better.alias(_MORE)).filter(_NEW)
+        better, worse = (
+            judged.filter(each).select(self._columns) for each in (pl.col(_MORE), ~pl.col(_MORE))
+        )
         return pl.concat([self._of_groups(rows, resting, how="anti"), better]), worse
 
     def _ranked(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -178,16 +198,22 @@ class TopN:
             [*self._keys, *self._order],
             descending=[*[False] * len(self._keys), *self._largest],
             nulls_last=[*[False] * len(self._keys), *self._largest],
+            maintain_order=True,
         )
-        place = pl.int_range(pl.len(), dtype=pl.Int64).over(self._keys)
-        return ordered.with_columns(place.alias(_PLACE))
+        # The rows of a group are together now: a place is counted from where its group begins.
+        begins = pl.zeros(rows.height, pl.Boolean, eager=True)
+        for each in self._keys:
+            begins |= ordered[each].ne_missing(ordered[each].shift(1))
+        at = np.arange(rows.height)
+        places = at - np.maximum.accumulate(np.where(begins.to_numpy(), at, 0))
+        return ordered.with_columns(pl.Series(_PLACE, places, pl.Int64))
 
-    def _without(self, rows: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
+    def _rows_of(self, rows: pl.DataFrame, chosen: pl.DataFrame, *, how: _How) -> pl.DataFrame:
         return rows.join(
-            gone, on=self._identity, how="anti", nulls_equal=True, maintain_order="left"
+            chosen, on=self._identity, how=how, nulls_equal=True, maintain_order="left"
         )
 
-    def _of_groups(self, rows: pl.DataFrame, groups: pl.DataFrame, *, how: Any) -> pl.DataFrame:
+    def _of_groups(self, rows: pl.DataFrame, groups: pl.DataFrame, *, how: _How) -> pl.DataFrame:
         return rows.join(groups, on=self._keys, how=how, nulls_equal=True, maintain_order="left")
 
     def _check(self, order_by: Sequence[str], largest: Sequence[bool]) -> None:
