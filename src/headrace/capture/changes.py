@@ -25,7 +25,8 @@ value stands for which kind of column is the contract between databases and enve
 | ARRAY | list of the element's values, or of such lists |
 | DYNAMIC | the element's value as a rule, but any int, float, str or bytes |
 
-NULL is None. `UNAVAILABLE` stands where the log leaves out a value that did not change.
+NULL is None. `UNAVAILABLE` stands where the log leaves out a value that did not change and the
+source has no other way to tell it.
 """
 
 from collections.abc import Sequence

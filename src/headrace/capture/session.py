@@ -81,7 +81,6 @@ class Session:
         self._stopping = stopping
         self._wishes = wishes
         self._paused = False
-        self._windows = Windows()
         self._failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self._begin: Begin | None = None
         self._flushed = self._confirmed = clock.monotonic()
@@ -90,13 +89,6 @@ class Session:
         self._described: dict[str, Table] = {}
         self._being_read: set[str] = set()
         self._ending: float | None = None
-        self._readers = ChunkReaders(
-            source,
-            self._windows,
-            threads=settings.readers,
-            limit=settings.chunk,
-            failed=self._failures.put,
-        )
 
     def run(self) -> None:
         """Capture until told to stop or to pause; anything that goes wrong is raised."""
@@ -125,6 +117,14 @@ class Session:
 
     def _capture(self) -> None:
         self._writer = Writer(self._settings, self._source, self._delivery, self._state)
+        self._windows = Windows(self._state.recent)
+        self._readers = ChunkReaders(
+            self._source,
+            self._windows,
+            threads=self._settings.readers,
+            limit=self._settings.chunk,
+            failed=self._failures.put,
+        )
         watch = Watch(self._source, self._state.position, self._settings, self._failures.put)
         stream = self._open()
         try:
@@ -157,7 +157,9 @@ class Session:
                     f"{self._source.database}. Run it with --lost snapshot to read its tables anew."
                 )
             made = self._source.prepare(state.position)
-            return self._source.open(state.position or made)
+            stream = self._source.open(state.position or made)
+            state.position = stream.start
+            return stream
         except PositionLost as lost:
             if self._settings.lost != "snapshot":
                 raise
@@ -278,6 +280,7 @@ class Session:
             for task in state.tasks.values()
         ]
         reading = bool(state.open_tasks())
+        state.recent = self._windows.last_told() if reading else []
         progress.condition = Condition.READING if reading else Condition.FOLLOWING
         state.status = progress.status(now)
         self._delivery.commit(state)

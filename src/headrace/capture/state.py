@@ -40,6 +40,9 @@ class CaptureState:
     tasks: dict[str, SnapshotTask] = field(default_factory=dict)
     """Snapshots by id, finished ones too: that is how a table is known to have been read."""
 
+    recent: list[str] = field(default_factory=list)
+    """The transactions that were told last, while tables are read."""
+
     status: dict[str, Any] = field(default_factory=dict)
     """What people who ask are told; the capture itself reads nothing from it."""
 
@@ -60,6 +63,7 @@ class CaptureState:
                     for name, each in self.tables.items()
                 },
                 "tasks": [task.to_json() for task in self.tasks.values()],
+                "recent": self.recent,
                 "status": self.status,
             }
         )
@@ -81,6 +85,7 @@ class CaptureState:
             found["position"],
             {name: KnownTable(*each) for name, each in found["tables"].items()},
             {task.id: task for task in tasks},
+            found["recent"],
             dict(found["status"]),
         )
 

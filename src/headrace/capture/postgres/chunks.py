@@ -2,28 +2,17 @@
 
 import io
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from headrace.capture.changes import TableName
 from headrace.capture.errors import CaptureError
 from headrace.capture.postgres.catalog import Relation
 from headrace.capture.postgres.connection import explained
+from headrace.capture.postgres.copying import lines_of, row_of, texts_of
 from headrace.capture.postgres.pgoutput import RowReader
 from headrace.capture.postgres.setup import full_name, quoted
+from headrace.capture.postgres.visibility import running, visibility
 from headrace.capture.source import Chunk, KeyRange
-
-_NULL: Final = b"\\N"
-_ESCAPES: Final = {
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-    b"\\": b"\\",
-}
-_XID_MASK: Final = 0xFFFFFFFF
-"""Snapshots count transactions without wrapping around, the log with."""
 
 
 class PostgresReader:
@@ -63,10 +52,11 @@ class PostgresReader:
     def chunk(self, name: TableName, within: KeyRange, limit: int) -> Chunk:
         """Up to `limit` rows of the range, lowest keys first, of one snapshot of the database."""
         with explained(self._url), self._connection.cursor() as cursor:
+            # Before the snapshot: whatever the log told before the mark and is not seen by then.
+            candidates = running(cursor)
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                cursor.execute("SELECT pg_current_snapshot()::text")
-                unseen = _under_way(cursor.fetchone()[0])
+                seen = visibility(cursor)
                 found = self._describe(self._connection, name)
                 if found is None:
                     raise CaptureError(f"The table {name} is not there any more.")
@@ -75,13 +65,14 @@ class PostgresReader:
                 cursor.copy_expert(self._query(cursor, relation, reader, within, limit), written)
             finally:
                 cursor.execute("ROLLBACK")
-        lines = written.getvalue().split(b"\n")[:-1]
+        lines = lines_of(written.getvalue())
         decoders = [decode for decode in reader.decoders if decode is not None]
-        rows = [_row(line, decoders) for line in lines]
+        rows = [row_of(line, decoders) for line in lines]
         last = None
         if lines:
-            values = [_plain(value) for value in lines[-1].split(b"\t")]
-            last = tuple((values[place] or b"").decode() for place in reader.table.key)
+            texts = texts_of(lines[-1])
+            last = tuple(texts[place] for place in reader.table.key)
+        unseen = frozenset(str(xid) for xid in candidates if not seen.sees(xid))
         return Chunk(reader.table, rows, last, len(lines) < limit, unseen)
 
     def estimate(self, name: TableName) -> int:
@@ -116,12 +107,8 @@ class PostgresReader:
         conditions = []
         for bound, comparison in ((within.low, ">"), (within.high, "<=")):
             if bound is not None:
-                # The words are compared as the columns' types, whatever they are.
-                casts = ", ".join(
-                    f"CAST(%s AS {_type_name(cursor, relation.oid, name)})"
-                    for name in table.key_names
-                )
-                given = cursor.mogrify(casts, bound).decode()
+                # Literals without a type take that of the column they are compared with.
+                given = cursor.mogrify(", ".join(["%s"] * len(table.key)), bound).decode()
                 conditions.append(f"({keys}) {comparison} ({given})")
         if (condition := self._condition(table.name)) is not None:
             conditions.append(f"({condition})")
@@ -131,56 +118,3 @@ class PostgresReader:
             f"COPY (SELECT {columns} FROM {full_name(relation)}{where}"  # noqa: S608 - quoted
             f" ORDER BY {keys} LIMIT {limit:d}) TO STDOUT"
         )
-
-
-def _type_name(cursor: Any, oid: int, column: str) -> str:
-    cursor.execute(
-        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute"
-        " WHERE attrelid = %s AND attname = %s",
-        (oid, column),
-    )
-    name: str = cursor.fetchone()[0]
-    return name.replace("%", "%%")
-
-
-def _under_way(snapshot: str) -> frozenset[str]:
-    """The transactions that a snapshot "xmin:xmax:xip,xip" does not see, as the log names them."""
-    _, _, listed = snapshot.split(":")
-    return frozenset(str(int(xid) & _XID_MASK) for xid in listed.split(",") if xid)
-
-
-def _row(line: bytes, decoders: list[Any]) -> tuple[Any, ...]:
-    values = line.split(b"\t")
-    if b"\\" not in line:
-        return tuple([decode(value) for decode, value in zip(decoders, values, strict=True)])
-    plain = map(_plain, values)
-    return tuple(
-        [
-            None if value is None else decode(value)
-            for decode, value in zip(decoders, plain, strict=True)
-        ]
-    )
-
-
-def _plain(value: bytes) -> bytes | None:
-    r"""A value without the escapes of COPY's text format; None of NULL.
-
-    >>> _plain(rb"a\tb\\n"), _plain(b"plain"), _plain(rb"\N")
-    (b'a\tb\\n', b'plain', None)
-    """
-    if b"\\" not in value:
-        return value
-    if value == _NULL:
-        return None
-    first, *rest = value.split(b"\\")
-    parts, place = [first], 0
-    while place < len(rest):
-        part = rest[place]
-        if part:
-            parts.append(_ESCAPES.get(part[:1], part[:1]) + part[1:])
-        else:
-            # Two backslashes in a row: what follows the second is plain.
-            parts.append(b"\\" + (rest[place + 1] if place + 1 < len(rest) else b""))
-            place += 1
-        place += 1
-    return b"".join(parts)

@@ -5,7 +5,7 @@ back here; the server keeps large ones on its own disk until then. `Decoder.deco
 one message. The layout is in PostgreSQL's manual, "Logical Replication Message Formats".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -87,13 +87,20 @@ class Decoder:
     Args:
         reader_of: How to read a table's rows, asked when a relation message comes; None of a table
             that is none of ours.
+        fill: What to do about values that the log leaves out.
         marks: The prefix of the messages that snapshots of ours write.
     """
 
     def __init__(
-        self, reader_of: Callable[[RelationMessage], RowReader | None], *, marks: str
+        self,
+        reader_of: Callable[[RelationMessage], RowReader | None],
+        fill: Callable[[RowReader, Row, Sequence[bytes | None], int], Row],
+        *,
+        marks: str,
     ) -> None:
         self._reader_of = reader_of
+        self._fill = fill
+        self._xid = 0
         self._marks = marks
         self._readers: dict[int, RowReader | None] = {}
         self._oids: dict[TableName, int] = {}
@@ -109,7 +116,7 @@ class Decoder:
                 events.append(RowChange(Op.INSERT, reader.table, None, row, lsn))
         elif kind == 0x55:  # Update
             if (reader := self._readers[_U32(data, 1)[0]]) is not None:
-                events.append(_update(data, reader, lsn))
+                events.append(self._update(data, reader, lsn))
         elif kind == 0x44:  # Delete
             if (reader := self._readers[_U32(data, 1)[0]]) is not None:
                 row, _ = _tuple(data, 6, reader.decoders)
@@ -117,6 +124,7 @@ class Decoder:
         elif kind == 0x42:  # Begin
             final, when, xid = _BEGIN(data, 1)
             self.in_transaction = True
+            self._xid = xid
             place = Place(xid, final, self._previous)
             events.append(Begin(str(xid), when + POSTGRES_EPOCH_US, place))
         elif kind == 0x43:  # Commit
@@ -135,6 +143,23 @@ class Decoder:
                 f"PostgreSQL sent a message of the unknown kind {chr(kind)!r} at {lsn_text(lsn)}. "
                 "Use a version of Headrace that knows this version of PostgreSQL."
             )
+
+    def _update(self, data: bytes, reader: RowReader, lsn: int) -> RowChange:
+        before: Row | None = None
+        place = 5
+        if (kind := data[place]) != _NEW:
+            before, place = _tuple(data, place + 1, reader.decoders)
+        after, _ = _tuple(data, place + 1, reader.decoders)
+        if UNAVAILABLE in after:
+            if kind == _OLD:
+                assert before is not None
+                # A row that is told whole has the value that the new one leaves out.
+                told = zip(before, after, strict=True)
+                after = tuple([old if new is UNAVAILABLE else new for old, new in told])
+            else:
+                texts = _texts(data, place + 1, len(reader.decoders))
+                after = self._fill(reader, after, texts, self._xid)
+        return RowChange(Op.UPDATE, reader.table, before, after, lsn)
 
     def _relation(self, data: bytes, lsn: int, events: list[Event]) -> None:
         message = parse_relation(data)
@@ -215,16 +240,16 @@ def _tuple(data: bytes, place: int, decoders: tuple[Decode | None, ...]) -> tupl
     return tuple(row), place
 
 
-def _update(data: bytes, reader: RowReader, lsn: int) -> RowChange:
-    before: Row | None = None
-    place = 5
-    if (kind := data[place]) != _NEW:
-        before, place = _tuple(data, place + 1, reader.decoders)
-    after, _ = _tuple(data, place + 1, reader.decoders)
-    if UNAVAILABLE in after and kind == _OLD:
-        assert before is not None
-        # A row that is told whole has the value that the new one leaves out.
-        after = tuple(
-            [old if new is UNAVAILABLE else new for old, new in zip(before, after, strict=True)]
-        )
-    return RowChange(Op.UPDATE, reader.table, before, after, lsn)
+def _texts(data: bytes, place: int, count: int) -> list[bytes | None]:
+    """The values of the row at a place, as they were sent."""
+    texts: list[bytes | None] = []
+    place += 2
+    for _ in range(count):
+        if data[place] == _TEXT:
+            end = place + 5 + _U32(data, place + 1)[0]
+            texts.append(data[place + 5 : end])
+            place = end
+        else:
+            texts.append(None)
+            place += 1
+    return texts

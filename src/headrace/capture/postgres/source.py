@@ -8,11 +8,12 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from headrace.capture.changes import Begin, Column, Position, Table, TableName, TypeKind
+from headrace.capture.changes import Begin, Column, Position, Row, Table, TableName, TypeKind
 from headrace.capture.errors import InvalidCapture, PositionLost
 from headrace.capture.postgres.catalog import Catalog, Relation
 from headrace.capture.postgres.chunks import PostgresReader
 from headrace.capture.postgres.connection import connect, explained, parameters_of, shown
+from headrace.capture.postgres.lookup import Lookup
 from headrace.capture.postgres.pgoutput import Decoder, RelationMessage, RowReader
 from headrace.capture.postgres.setup import GENERATED, Setup, unidentified
 from headrace.capture.postgres.stream import PostgresStream
@@ -89,7 +90,7 @@ class PostgresSource:
             slot=self.slot,
             publication=self.slot,
             start=position,
-            decoder=Decoder(self._reader_of, marks=self.slot),
+            decoder=Decoder(self._reader_of, self._fill, marks=self.slot),
         )
         # Until the first message has come, the driver confirms what it hears in passing.
         with self._lock, explained(self._url), self._connection().cursor() as cursor:
@@ -159,6 +160,10 @@ class PostgresSource:
     def transaction_id(self, begin: Begin) -> str:
         """The transaction's number and the place of its commit."""
         return f"{begin.place.xid}:{begin.place.lsn}"
+
+    def _fill(self, reader: RowReader, row: Row, texts: Sequence[bytes | None], xid: int) -> Row:
+        with self._lock, explained(self._url):
+            return Lookup(self._connection).fill(reader, row, texts, xid)
 
     def _connection(self) -> Any:
         if self._shared is None or self._shared.closed:

@@ -16,6 +16,7 @@ and `fill` are called by those that read tables.
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from headrace.capture.changes import Row, RowChange, Table, TableName
@@ -23,6 +24,10 @@ from headrace.capture.source import Chunk
 
 RECENT: Final = 100_000
 """How many transactions are remembered: as many as may commit while one becomes visible."""
+
+
+REMEMBERED: Final = 500
+"""How many are stored: more than a database has connections that wait for a standby."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +76,21 @@ def high_mark(window: str) -> str:
 class Windows:
     """The chunks that are being read.
 
-    Marks of windows that nobody expects are those of a run before this one, and mean nothing.
+    Marks of windows that nobody expects are those of a run before this one, and mean nothing. But
+    what that run told last still counts: one of its transactions may be invisible to this day, if
+    the database waits for a standby.
+
+    Args:
+        recent: What `last_told` was, of the run before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recent: Sequence[str] = ()) -> None:
         self._windows: dict[str, _Window] = {}
         self._open: dict[TableName, list[_Window]] = {}
         self._recent: OrderedDict[str, int] = OrderedDict()
         self._count = 0
+        for each in recent:
+            self.committed(each)
 
     def expect(self, window: str, name: TableName) -> None:
         """A chunk of a table will be read; before its low mark is written."""
@@ -130,6 +142,10 @@ class Windows:
         """The log has told that all rows of a table went."""
         for window in self._open.get(name, ()):
             window.emptied = True
+
+    def last_told(self) -> list[str]:
+        """The transactions that the log told last, for the run after this one."""
+        return list(islice(reversed(self._recent), REMEMBERED))[::-1]
 
     @property
     def watching(self) -> bool:
