@@ -10,6 +10,8 @@ from headrace.settings import CaptureSettings
 SCHEMES = {
     "postgresql": "postgresql",
     "postgres": "postgresql",
+    "mariadb": "mariadb",
+    "mysql": "mariadb",
     "sqlite": "sqlite",
 }
 """How URLs begin, and what database that is."""
@@ -23,6 +25,10 @@ def source_of(settings: CaptureSettings) -> Source:
         from headrace.capture.postgres import PostgresSource
 
         return PostgresSource(settings.address, settings.called, selection)
+    if kind == "mariadb":
+        from headrace.capture.mariadb import MariadbSource
+
+        return MariadbSource(settings.address, settings.called, selection)
     if kind == "sqlite":
         from headrace.capture.sqlite import SqliteSource
 
