@@ -39,6 +39,10 @@ class Shop:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall())
 
+    def reconnect(self) -> None:
+        """Connect anew, to a server that was restarted."""
+        self._connection = self.server.connect(self.name)
+
     def connect(self) -> Any:
         """Another connection, in autocommit mode."""
         return self.server.connect(self.name)
@@ -51,11 +55,16 @@ class Shop:
 def shop(mariadb: MariadbServer) -> Iterator[Shop]:
     """An empty database."""
     name = f"shop_{next(_numbers)}"
-    administration = mariadb.connect()
-    with administration.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
-        found = Shop(mariadb, name)
-        yield found
-        found.close()
-        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
-    administration.close()
+    administer(mariadb, f"CREATE DATABASE {name}")
+    found = Shop(mariadb, name)
+    yield found
+    found.close()
+    administer(mariadb, f"DROP DATABASE IF EXISTS {name}")
+
+
+def administer(server: MariadbServer, sql: str) -> None:
+    """Run a statement over a connection of its own."""
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+    connection.close()

@@ -25,7 +25,6 @@ class MariadbReader:
         url: The database, for messages.
         marks: The table that marks are written to.
         describe: A table as it is now, and what each of its columns becomes.
-        condition: What rows of a table have to fulfil, if anything.
     """
 
     def __init__(
@@ -35,13 +34,11 @@ class MariadbReader:
         url: str,
         marks: TableName,
         describe: Callable[[Any, TableName], tuple[Table, "RowParser"] | None],
-        condition: Callable[[TableName], str | None],
     ) -> None:
         self._connection = connection
         self._url = url
         self._marks = f"{quoted(marks.schema)}.{quoted(marks.table)}"
         self._describe = describe
-        self._condition = condition
 
     def mark(self, mark: str) -> None:
         """Write a watermark: this connection's row of the table of marks."""
@@ -107,8 +104,6 @@ class MariadbReader:
         if within.high is not None:
             high = [self._literal(*each) for each in zip(columns, within.high, strict=True)]
             conditions.append(f"NOT {_beyond(keys, high, '>')}")
-        if (condition := self._condition(table.name)) is not None:
-            conditions.append(f"({condition})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         listed = ", ".join([*parser.expressions, *keys])
         full = f"{quoted(table.name.schema)}.{quoted(table.name.table)}"

@@ -29,6 +29,13 @@ _WANTED_OF_MYSQL: Final = {
     ),
     "binlog_row_value_options": ("", "run SET GLOBAL binlog_row_value_options = ''"),
 }
+_ACTIONS_SQL: Final = """
+SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME
+FROM information_schema.REFERENTIAL_CONSTRAINTS
+WHERE DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+   OR UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+"""
+
 _REPLICATES: Final = ("REPLICATION SLAVE", "REPLICATION REPLICA", "ALL PRIVILEGES")
 _MONITORS: Final = ("REPLICATION CLIENT", "BINLOG MONITOR", "SUPER", "ALL PRIVILEGES")
 
@@ -168,6 +175,14 @@ class Setup:
                 yield (
                     f"{each.name} has no primary key: its changes are captured, but the rows that "
                     "are in it already are not, and its topic cannot be compacted."
+                )
+        captured = {each.name for each in tables}
+        for schema, table, constraint in ask(self._connection, _ACTIONS_SQL):
+            if TableName(schema, table) in captured:
+                yield (
+                    f"the foreign key {constraint} of {schema}.{table} changes or deletes its rows "
+                    "when others do, and the server does not write that into its log: such changes "
+                    "are not captured. Let the application make them, or a trigger."
                 )
         rows = ask(
             self._connection, "SHOW GLOBAL VARIABLES LIKE 'binlog\\_expire\\_logs\\_seconds'"

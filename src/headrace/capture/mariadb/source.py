@@ -46,6 +46,11 @@ class MariadbSource:
     """
 
     def __init__(self, url: str, name: str, selection: Selection) -> None:
+        if selection.where:
+            raise InvalidCapture(
+                "Conditions on rows (where) cannot be had of MariaDB and MySQL: their log has "
+                "whole rows, and nobody but the server could tell which of them fulfil a condition."
+            )
         self._url = url
         self.connector = url.partition(":")[0]
         self._selection = selection
@@ -118,7 +123,6 @@ class MariadbSource:
             url=self._url,
             marks=self.marks,
             describe=self._parser_of,
-            condition=lambda name: self._selection.condition(name, self._database),
         )
 
     def distance(self) -> LogDistance:
