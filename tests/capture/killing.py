@@ -113,11 +113,24 @@ def kill_and_compare(
                 process.end(signal.SIGKILL)
         process.start()
         for table in ("accounts", "ledger"):
-            topic, wanted = f"{name}.{schema}.{table}", rows_of(database, table)
-            eventually(lambda: replayed(cluster.bootstrap, topic) == wanted, 60)  # noqa: B023
+            await_equal(cluster, f"{name}.{schema}.{table}", rows_of(database, table))
         assert "Traceback" not in process.end(signal.SIGTERM)
     assert sum(committed) > 20
     check_ledger(cluster, f"{name}.{schema}.ledger")
+
+
+def await_equal(cluster: Cluster, topic: str, wanted: dict[str, Any]) -> None:
+    """Wait until a topic leads to some rows, and show how they differ if it does not."""
+    try:
+        eventually(lambda: replayed(cluster.bootstrap, topic) == wanted, 60)
+    except AssertionError:
+        found = replayed(cluster.bootstrap, topic)
+        differences = {
+            key: (found.get(key), wanted.get(key))
+            for key in found.keys() | wanted.keys()
+            if found.get(key) != wanted.get(key)
+        }
+        raise AssertionError(f"{topic} differs: {str(differences)[:2000]}") from None
 
 
 def check_ledger(cluster: Cluster, topic: str) -> None:
