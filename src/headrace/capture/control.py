@@ -7,7 +7,7 @@ from headrace.capture.databases import source_of
 from headrace.capture.delivery import Delivery, Topics
 from headrace.capture.errors import CaptureError
 from headrace.capture.state import CaptureState, SnapshotRequest, Wishes
-from headrace.capture.store import Stored, ensure_store, forget, read_store, write_wishes
+from headrace.capture.store import Stored, forget, read_store, read_stores, write_wishes
 from headrace.kafka import Cluster
 from headrace.settings import CaptureSettings
 
@@ -23,15 +23,14 @@ class UnknownCapture(CaptureError):
 
 def states(cluster: Cluster) -> list[tuple[CaptureState, Wishes]]:
     """All captures that have run on a cluster, and what is wanted of them."""
-    stored = read_store(cluster)
-    found = [(stored.state(name), stored.wishes(name)) for name in stored.names()]
+    found = [(each.state, each.wishes) for each in read_stores(cluster)]
     return [(state, wishes) for state, wishes in found if state is not None]
 
 
 def pause(cluster: Cluster, name: str, *, paused: bool) -> None:
     """Let a capture rest, or go on; it does so now if it runs, else when it does."""
     stored, _ = _known(cluster, name)
-    write_wishes(cluster, name, replace(stored.wishes(name), paused=paused))
+    write_wishes(cluster, name, replace(stored.wishes, paused=paused))
 
 
 def request_snapshot(
@@ -49,7 +48,7 @@ def request_snapshot(
         raise CaptureError(
             f"The capture {name} has no table {table}; it has {', '.join(tables) or 'none yet'}."
         )
-    wishes = stored.wishes(name)
+    wishes = stored.wishes
     finished = {task.id for task in state.tasks.values() if task.done}
     asked = SnapshotRequest(f"{wanted[0]} {uuid.uuid4().hex[:8]}", wanted[0], low, high)
     kept = [each for each in wishes.snapshots if each.id not in finished]
@@ -62,22 +61,19 @@ def drop(cluster: Cluster, settings: CaptureSettings) -> list[str]:
 
     A process that still runs it is fenced first, and ends.
     """
-    ensure_store(cluster)
     source = source_of(settings)
     try:
         Delivery(cluster, settings.called, Topics(cluster)).close()
         dropped = list(source.drop())
     finally:
         source.close()
-    if read_store(cluster).state(settings.called) is not None:
-        dropped.append(f"the state of {settings.called}")
-    forget(cluster, settings.called)
+    if forget(cluster, settings.called):
+        dropped.append(f"what was kept about {settings.called}")
     return dropped
 
 
 def _known(cluster: Cluster, name: str) -> tuple[Stored, CaptureState]:
-    stored = read_store(cluster)
-    state = stored.state(name)
-    if state is None:
+    stored = read_store(cluster, name)
+    if (state := stored.state) is None:
         raise UnknownCapture(name)
     return stored, state

@@ -1,5 +1,6 @@
 """Which database a URL names."""
 
+import re
 from urllib.parse import urlsplit
 
 from headrace.capture.errors import InvalidCapture
@@ -19,6 +20,11 @@ SCHEMES = {
 
 def source_of(settings: CaptureSettings) -> Source:
     """The database of a capture; nothing is connected yet."""
+    if not re.fullmatch(r"[a-zA-Z0-9._-]+", settings.called):
+        raise InvalidCapture(
+            f"A capture cannot be called {settings.called!r}: names have letters, digits, dots, "
+            "dashes and underscores only."
+        )
     selection = Selection(settings.tables, settings.without, settings.masked, settings.where)
     kind = SCHEMES.get(urlsplit(settings.address).scheme)
     if kind == "postgresql":

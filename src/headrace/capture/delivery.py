@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.capture.envelope.records import Record
 from headrace.capture.errors import CaptureError, CaptureTakenOver
 from headrace.capture.state import CaptureState
-from headrace.capture.store import TOPIC, state_key
+from headrace.capture.store import STATE, store_of
 from headrace.kafka import Cluster, ensure_topic, partitions_of
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Delivery:
         """Make everything since the last commit visible, together with the state it leads to."""
         if not self._open:
             self._begin()
-        self._producer.produce(TOPIC, state.to_bytes(), state_key(self._name), 0)
+        self._producer.produce(store_of(self._name), state.to_bytes(), STATE, 0)
         self._attempt(
             lambda: self._producer.commit_transaction(_TRANSACTION_SECONDS), "commit to the log"
         )

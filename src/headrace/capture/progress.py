@@ -2,7 +2,7 @@
 
 import os
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -53,6 +53,11 @@ class CaptureProgress:
     """Why it waits for another try, or failed."""
 
     tables: list[TableProgress] = field(default_factory=list)
+
+    def become(self, other: "CaptureProgress") -> None:
+        """Tell the same as another one, field by field, to those who hold this one."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(other, each.name))
 
     def status(self, now_ms: int) -> dict[str, Any]:
         """What is stored for people who ask from elsewhere."""

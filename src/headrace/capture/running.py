@@ -3,7 +3,7 @@
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from headrace.capture.databases import source_of
@@ -21,7 +21,7 @@ from headrace.capture.progress import CaptureProgress, Condition
 from headrace.capture.session import Session
 from headrace.capture.source import Source
 from headrace.capture.state import Wishes
-from headrace.capture.store import ensure_store, follow_wishes, read_store
+from headrace.capture.store import ensure_store, follow_wishes
 from headrace.clock import Clock, SystemClock
 from headrace.kafka import Cluster, ClusterError, ClusterUnreachable
 from headrace.settings import CaptureSettings
@@ -168,12 +168,18 @@ class CaptureRuns:
         if twice := {name for name in names if names.count(name) > 1}:
             raise InvalidCapture(f"Two captures are called {twice.pop()}; give one another name.")
         self._over = threading.Event()
-        self._follower = threading.Thread(target=self._follow, name="wishes", daemon=True)
+        self._follower: threading.Thread | None = None
 
     def start(self) -> "CaptureRuns":
         """Begin with all of them."""
-        ensure_store(self._cluster)
-        self._start = read_store(self._cluster).end
+        for run in self.runs:
+            ensure_store(self._cluster, run.settings.called)
+        wishes = follow_wishes(self._cluster, [run.settings.called for run in self.runs])
+        # The first ones are those from now on: a session reads itself what was there before.
+        next(wishes)
+        self._follower = threading.Thread(
+            target=self._follow, args=[wishes], name="wishes", daemon=True
+        )
         self._follower.start()
         for run in self.runs:
             run.start()
@@ -196,19 +202,18 @@ class CaptureRuns:
                 run.wait()
         finally:
             self._over.set()
-            if self._follower.is_alive():
+            if self._follower is not None:
                 self._follower.join()
 
-    def _follow(self) -> None:
+    def _follow(self, wishes: Iterator[list[tuple[str, Wishes]]]) -> None:
         by_name: dict[str, Callable[[Wishes], None]] = {
             run.settings.called: run.heed for run in self.runs
         }
-        for batch in follow_wishes(self._cluster, self._start):
+        for batch in wishes:
+            for name, wanted in batch:
+                by_name[name](wanted)
             if self._over.is_set():
                 return
-            for name, wishes in batch:
-                if name in by_name:
-                    by_name[name](wishes)
 
 
 def _ended(run: CaptureRun, seconds: float) -> bool:

@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from headrace.capture.changes import (
@@ -86,23 +87,23 @@ class Session:
         self._flushed = self._confirmed = clock.monotonic()
         self._changes = self._rows = self._transactions = 0
         self._last_commit_us = 0
+        self._read_on = False
         self._described: dict[str, Table] = {}
         self._being_read: set[str] = set()
         self._ending: float | None = None
 
     def run(self) -> None:
         """Capture until told to stop or to pause; anything that goes wrong is raised."""
-        ensure_store(self._cluster)
         settings = self._settings
+        ensure_store(self._cluster, settings.called)
         topics = Topics(self._cluster, partitions=settings.partitions, replicas=settings.replicas)
         self._delivery = Delivery(self._cluster, settings.called, topics)
         try:
             # Only now, when nobody else can write it any more.
-            stored = read_store(self._cluster)
-            found = stored.state(settings.called)
-            self._state = found or CaptureState(settings.called, settings.prefix)
+            stored = read_store(self._cluster, settings.called, settled=True)
+            self._state = stored.state or CaptureState(settings.called, settings.prefix)
             self._check_prefix()
-            self._heed(stored.wishes(settings.called))
+            self._heed(stored.wishes)
             if not self._paused:
                 self._capture()
             if self._begin is None:
@@ -125,7 +126,7 @@ class Session:
             limit=self._settings.chunk,
             failed=self._failures.put,
         )
-        watch = Watch(self._source, self._state.position, self._settings, self._failures.put)
+        watch = Watch(self._source, self._settings, self._failures.put)
         stream = self._open()
         try:
             self._join(self._source.tables())
@@ -177,19 +178,24 @@ class Session:
         heartbeat = self._settings.heartbeat_ms / 1000
         while not self._is_to_end():
             whole = self._begin is None
-            events = stream.read(0.0 if whole and self._delivery.pending else _IDLE_SECONDS)
+            waiting = whole and (self._delivery.pending or self._read_on)
+            events = stream.read(0.0 if waiting else _IDLE_SECONDS)
             if events:
                 self._handle(stream, events)
-            elif whole and self._delivery.pending:
+            elif waiting:
                 self._flush(stream)
-            elif whole and self._clock.monotonic() - self._flushed >= heartbeat:
-                self._progress.behind_ms = 0
+            if self._is_idle() and self._clock.monotonic() - self._flushed >= heartbeat:
+                # Also while the log tells of nothing but what others do.
                 self._flush(stream)
             self._attend(watch)
         if self._begin is None:
             self._flush(stream)
         else:
             self._delivery.abort()
+
+    def _is_idle(self) -> bool:
+        """Whether all that came is committed, apart from how far the log has been read."""
+        return self._begin is None and not self._delivery.pending
 
     def _is_to_end(self) -> bool:
         """Whether to end here: between two transactions, or within one that takes too long."""
@@ -264,30 +270,41 @@ class Session:
             task.rows += len(outcome.chunk.rows)
             task.done = outcome.chunk.complete
             self._rows += len(outcome.rows)
+            self._read_on = True
 
     def _flush(self, stream: LogStream) -> None:
         """Commit what was written, with the position that it leads to."""
-        progress, state = self._progress, self._state
-        now = self._clock.now_ms()
-        if self._transactions:
-            progress.behind_ms = max(now - self._last_commit_us // 1000, 0)
-        progress.changes += self._changes
-        progress.rows_read += self._rows
-        progress.transactions += self._transactions
-        progress.position = state.position
-        progress.tables = [
-            TableProgress(str(task.table), task.rows, max(task.estimate, task.rows), task.done)
-            for task in state.tasks.values()
-        ]
+        state = self._state
         reading = bool(state.open_tasks())
         state.recent = self._windows.last_told() if reading else []
-        progress.condition = Condition.READING if reading else Condition.FOLLOWING
-        state.status = progress.status(now)
+        told = self._told(Condition.READING if reading else Condition.FOLLOWING)
+        state.status = told.status(self._clock.now_ms())
         self._delivery.commit(state)
+        self._progress.become(told)
         self._changes = self._rows = self._transactions = 0
+        self._read_on = False
         self._flushed = self._clock.monotonic()
         if self._flushed - self._confirmed >= _CONFIRM_SECONDS:
             self._confirm(stream)
+
+    def _told(self, condition: Condition) -> CaptureProgress:
+        """What there is to tell once this is committed."""
+        before, state = self._progress, self._state
+        age = self._clock.now_ms() - self._last_commit_us // 1000 if self._delivery.pending else 0
+        return replace(
+            before,
+            condition=condition,
+            changes=before.changes + self._changes,
+            rows_read=before.rows_read + self._rows,
+            transactions=before.transactions + self._transactions,
+            position=state.position,
+            behind_ms=max(age, 0),
+            failure="",
+            tables=[
+                TableProgress(str(task.table), task.rows, max(task.estimate, task.rows), task.done)
+                for task in state.tasks.values()
+            ],
+        )
 
     def _confirm(self, stream: LogStream) -> None:
         if self._progress.position is not None:
@@ -306,7 +323,6 @@ class Session:
         if (tables := watch.new_tables()) is not None:
             self._join(tables)
         self._read_tables()
-        watch.position = self._progress.position
 
     def _heed(self, wishes: Wishes) -> None:
         self._paused = wishes.paused

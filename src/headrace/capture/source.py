@@ -67,6 +67,9 @@ class Chunk:
     complete: bool
     """Whether the range has no rows behind these."""
 
+    size: int = 0
+    """About how many bytes it takes."""
+
     unseen: frozenset[str] = field(default=frozenset())
     """Transactions that were under way for the chunk's reader.
 
@@ -141,11 +144,17 @@ class Source(Protocol):
         """Make what is missing; NotPrepared, with everything that is wrong, if that is refused.
 
         Returns the position from which the log is kept, if it is kept from now on, and None if it
-        was before. Running it again changes nothing; tables that match the capture's patterns by
-        now are added.
+        was before. Running it again changes nothing.
 
         With `resume`, a position that was reached before, the log must have been kept since then:
         PositionLost if it was not.
+        """
+        ...
+
+    def extend(self) -> None:
+        """Have the log tell tables, too, that match the capture's patterns by now.
+
+        Asked from another thread than the stream's; NotPrepared if that is refused.
         """
         ...
 
@@ -166,7 +175,10 @@ class Source(Protocol):
         ...
 
     def distance(self) -> LogDistance:
-        """How far behind we are; asked from another thread than the stream's."""
+        """How far behind we are; asked from another thread than the stream's.
+
+        PositionLost if the database does not keep its log for us any more.
+        """
         ...
 
     def drop(self) -> Sequence[str]:
@@ -177,12 +189,15 @@ class Source(Protocol):
         """End the connections that are not a stream's or a reader's."""
         ...
 
-    def sequence(self, begin: Begin | None, place: Any) -> str | None:
-        """Debezium's `sequence` of an event: two places, as JSON; None where it has none."""
+    def sequence(self, begin: Begin | None, place: Any) -> str:
+        """Debezium's `sequence` of an event, as JSON: a string, or null where it has none."""
         ...
 
-    def fields(self, name: TableName | None, begin: Begin | None, place: Any) -> Mapping[str, Any]:
+    def origin(self, name: TableName | None, begin: Begin | None, place: Any) -> str:
         """What Debezium's `source` block says beyond what all databases do, in its order.
+
+        It is JSON without the braces around it, such as `"table":"t","lsn":7`: there is one per
+        change, and writing it directly takes a fraction of the time.
 
         Args:
             name: The table, if it is about one.
@@ -191,8 +206,8 @@ class Source(Protocol):
         """
         ...
 
-    def fields_schema(self) -> Sequence[Mapping[str, Any]]:
-        """The Kafka Connect fields of what `fields` gives, in the same order."""
+    def origin_schema(self) -> Sequence[Mapping[str, Any]]:
+        """The Kafka Connect fields of what `origin` gives, in the same order."""
         ...
 
     def transaction_id(self, begin: Begin) -> str:

@@ -1,13 +1,15 @@
-"""The topic in which captures keep what they remember, and people leave what they want.
+"""The topics in which captures keep what they remember, and people leave what they want.
 
-One compacted topic for all captures of a cluster. The state of a capture is written by its
+Each capture has a small compacted topic of its own, with one partition. Its state is written by its
 transactional producer, in the transaction of the records that it goes with; wishes are written by
-whoever has them.
+whoever has them. A topic of its own, because a transaction that nobody ends hides what comes behind
+it from readers: that of a capture which was killed must not hold up another one.
 """
 
+import re
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from headrace.capture.state import CaptureState, Wishes
 from headrace.kafka import (
@@ -17,133 +19,144 @@ from headrace.kafka import (
     Partition,
     Reader,
     UnknownTopic,
+    delete_topic,
     ensure_topic,
+    list_topics,
     offset_ranges,
 )
 
-if TYPE_CHECKING:
-    from confluent_kafka import Message
+STATE: Final = b"state"
+"""The key of a capture's state."""
 
-TOPIC: Final = "__headrace_captures"
-"""Its name."""
-
+_WISHES: Final = b"wishes"
+_PREFIX: Final = "__headrace_capture."
 _CONFIG: Final = {"cleanup.policy": "compact", "max.message.bytes": str(16 << 20)}
-_WHERE: Final = Partition(TOPIC, 0)
-_WISHES: Final = "/wishes"
 _PATIENCE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.02
 
 
-def state_key(name: str) -> bytes:
-    """Where a capture's state is."""
-    return name.encode()
+def store_of(name: str) -> str:
+    """The topic of a capture.
+
+    >>> store_of("shop")
+    '__headrace_capture.shop'
+    """
+    return _PREFIX + re.sub(r"[^a-zA-Z0-9._-]", "_", name)
 
 
-def wishes_key(name: str) -> bytes:
-    """Where the wishes about a capture are."""
-    return f"{name}{_WISHES}".encode()
-
-
-def ensure_store(cluster: Cluster) -> None:
-    """Make the topic unless it is there."""
-    ensure_topic(cluster, TOPIC, partitions=1, config=_CONFIG)
+def ensure_store(cluster: Cluster, name: str) -> None:
+    """Make the topic of a capture unless it is there."""
+    ensure_topic(cluster, store_of(name), partitions=1, config=_CONFIG)
 
 
 class Stored:
-    """What was in the topic at some moment."""
+    """What is kept about one capture."""
 
-    def __init__(self, found: dict[bytes, bytes], end: int) -> None:
+    def __init__(self, found: dict[bytes, bytes]) -> None:
         self._found = found
-        self.end = end
-        """The offset behind it, from which one can follow."""
 
-    def names(self) -> list[str]:
-        """The captures that there are."""
-        names = (key.decode() for key in self._found)
-        return sorted(name for name in names if not name.endswith(_WISHES))
-
-    def state(self, name: str) -> CaptureState | None:
-        """What a capture remembers; None if it never ran."""
-        found = self._found.get(state_key(name))
+    @property
+    def state(self) -> CaptureState | None:
+        """What it remembers; None if it never ran."""
+        found = self._found.get(STATE)
         return None if found is None else CaptureState.from_bytes(found)
 
-    def wishes(self, name: str) -> Wishes:
-        """What people want of a capture."""
-        found = self._found.get(wishes_key(name))
+    @property
+    def wishes(self) -> Wishes:
+        """What people want of it."""
+        found = self._found.get(_WISHES)
         return Wishes() if found is None else Wishes.from_bytes(found)
 
 
-def read_store(cluster: Cluster) -> Stored:
-    """Everything in the topic, up to the last record that was written before the call.
+def read_store(cluster: Cluster, name: str, *, settled: bool = False) -> Stored:
+    """What is kept about a capture; nothing if there is no such capture.
 
-    Of transactions that are under way, the end is awaited: what they decide may be ours.
+    Args:
+        cluster: Where it runs.
+        name: The capture.
+        settled: Whether the end of transactions that are under way is waited for. Whoever goes on
+            from the state needs that, and has fenced all others, so that it does not take long.
     """
+    where = Partition(store_of(name), 0)
     try:
-        held = offset_ranges(cluster, [_WHERE])[_WHERE]
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while (stable := _stable(cluster)) < held.latest:
-            if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"A transaction in {TOPIC} does not end; another capture may hang. Look at "
-                    "`headrace capture status`."
-                )
-            time.sleep(_PAUSE_SECONDS)
+        held = offset_ranges(cluster, [where])[where]
+        end = _stable(cluster, where)
     except UnknownTopic:
-        return Stored({}, 0)
-    found: dict[bytes, bytes] = {}
-    with Reader(cluster, {_WHERE: held.earliest}, end={_WHERE: held.latest}) as reader:
-        for batch in reader.batches():
-            _apply(batch, found)
-    return Stored(found, stable)
+        return Stored({})
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while settled and end < held.latest:
+        if time.monotonic() > deadline:
+            raise ClusterError(f"A transaction in {where} does not end; try again later.")
+        time.sleep(_PAUSE_SECONDS)
+        end = _stable(cluster, where)
+    return _read(cluster, {where: held.earliest}, {where: end})[where.topic]
 
 
-def follow_wishes(cluster: Cluster, start: int) -> Iterator[list[tuple[str, Wishes]]]:
-    """Wishes as they come, by the names of captures; a list may be empty."""
-    with Reader(cluster, {_WHERE: start}) as reader:
+def read_stores(cluster: Cluster) -> list[Stored]:
+    """What is kept about all captures that have run on a cluster, as it is now."""
+    topics = [each.name for each in list_topics(cluster) if each.name.startswith(_PREFIX)]
+    where = [Partition(topic, 0) for topic in topics]
+    held = offset_ranges(cluster, where, isolation=Isolation.READ_COMMITTED)
+    start = {each: held[each].earliest for each in where}
+    return list(_read(cluster, start, {each: held[each].latest for each in where}).values())
+
+
+def follow_wishes(cluster: Cluster, names: Iterable[str]) -> Iterator[list[tuple[str, Wishes]]]:
+    """Wishes as they come from now on, by the names of captures; a list may be empty."""
+    by_topic = {store_of(name): name for name in names}
+    where = [Partition(topic, 0) for topic in by_topic]
+    start = {each: held.latest for each, held in offset_ranges(cluster, where).items()}
+    with Reader(cluster, start) as reader:
+        yield []
         for batch in reader.batches():
-            found: dict[bytes, bytes] = {}
-            _apply(batch, found)
             yield [
-                (key.decode().removesuffix(_WISHES), Wishes.from_bytes(value))
-                for key, value in found.items()
-                if key.endswith(_WISHES.encode())
+                (by_topic[str(message.topic())], Wishes.from_bytes(value))
+                for message in batch
+                if message.key() == _WISHES and isinstance(value := message.value(), bytes)
             ]
 
 
-def write_wishes(cluster: Cluster, name: str, wishes: Wishes | None) -> None:
-    """Leave what is wanted of a capture; None takes back everything."""
-    _write(cluster, wishes_key(name), None if wishes is None else wishes.to_bytes())
-
-
-def forget(cluster: Cluster, name: str) -> None:
-    """Remove all that is kept about a capture."""
-    _write(cluster, state_key(name), None)
-    _write(cluster, wishes_key(name), None)
-
-
-def _write(cluster: Cluster, key: bytes, value: bytes | None) -> None:
+def write_wishes(cluster: Cluster, name: str, wishes: Wishes) -> None:
+    """Leave what is wanted of a capture."""
+    topic = store_of(name)
     producer = cluster.producer({"enable.idempotence": True})
-    failures = []
+    outcome = []
     producer.produce(
-        TOPIC, value, key, partition=0, on_delivery=lambda error, _: failures.append(error)
+        topic,
+        wishes.to_bytes(),
+        _WISHES,
+        partition=0,
+        on_delivery=lambda error, _: outcome.append(error),
     )
     producer.flush(cluster.timeout)
-    if not failures:
-        raise ClusterError(f"The cluster at {cluster.bootstrap} did not take a record of {TOPIC}.")
-    if failures[0] is not None:
-        raise cluster.failure(failures[0], f"write to {TOPIC}", topic=TOPIC)
+    if not outcome:
+        raise ClusterError(f"The cluster at {cluster.bootstrap} did not take a record of {topic}.")
+    if outcome[0] is not None:
+        raise cluster.failure(outcome[0], f"write to {topic}", topic=topic)
 
 
-def _stable(cluster: Cluster) -> int:
-    return offset_ranges(cluster, [_WHERE], isolation=Isolation.READ_COMMITTED)[_WHERE].latest
+def forget(cluster: Cluster, name: str) -> bool:
+    """Remove all that is kept about a capture; False if there was nothing."""
+    try:
+        delete_topic(cluster, store_of(name))
+    except UnknownTopic:
+        return False
+    return True
 
 
-def _apply(batch: "list[Message]", found: dict[bytes, bytes]) -> None:
-    for message in batch:
-        key, value = message.key(), message.value()
-        if not isinstance(key, bytes):
-            continue
-        if isinstance(value, bytes):
-            found[key] = value
-        else:
-            found.pop(key, None)
+def _read(
+    cluster: Cluster, start: dict[Partition, int], end: dict[Partition, int]
+) -> dict[str, Stored]:
+    """The last records of keys between two places, by topic."""
+    found: dict[str, dict[bytes, bytes]] = {each.topic: {} for each in start}
+    with Reader(cluster, start, end=end) as reader:
+        for batch in reader.batches():
+            for message in batch:
+                key, value = message.key(), message.value()
+                if isinstance(key, bytes) and isinstance(value, bytes):
+                    found[str(message.topic())][key] = value
+    return {topic: Stored(records) for topic, records in found.items()}
+
+
+def _stable(cluster: Cluster, where: Partition) -> int:
+    return offset_ranges(cluster, [where], isolation=Isolation.READ_COMMITTED)[where].latest

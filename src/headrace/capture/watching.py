@@ -5,13 +5,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from headrace.capture.changes import Position, Table
-from headrace.capture.errors import (
-    CaptureError,
-    DatabaseUnreachable,
-    LogRetained,
-    PositionLost,
-)
+from headrace.capture.changes import Table
+from headrace.capture.errors import CaptureError, DatabaseUnreachable, LogRetained, NotPrepared
 from headrace.capture.source import LogDistance, Source
 from headrace.settings import CaptureSettings
 
@@ -26,7 +21,6 @@ class Watch:
 
     Args:
         source: The database.
-        position: What is stored, from which the log must be kept.
         settings: How often, and the limit.
         failed: Told what ends the capture.
     """
@@ -34,11 +28,9 @@ class Watch:
     def __init__(
         self,
         source: Source,
-        position: Position | None,
         settings: CaptureSettings,
         failed: Callable[[Exception], None],
     ) -> None:
-        self.position = position
         self.distance: LogDistance | None = None
         self._source = source
         self._settings = settings
@@ -79,10 +71,8 @@ class Watch:
         self.distance = self._source.distance()
         self._mind_retained(self.distance.retained_bytes)
         try:
-            self._source.prepare(self.position)
-        except (DatabaseUnreachable, PositionLost):
-            raise
-        except CaptureError as error:
+            self._source.extend()
+        except NotPrepared as error:
             # What is captured already goes on, whatever is wrong with a new table.
             self._warn(str(error))
         tables = self._source.tables()

@@ -24,7 +24,7 @@ class _CaptureGroup(TyperGroup):
 
 app = typer.Typer(
     cls=_CaptureGroup,
-    help="Turn what changes in a database into streams, exactly once.\n\n"
+    help="Turn what changes in a database into streams.\n\n"
     "`headrace capture URL --tables ... --to ...` runs one, and `headrace capture` alone those of "
     "headrace.toml, until Ctrl-C or SIGTERM. The commands below are for captures that run.",
     rich_markup_mode=None,

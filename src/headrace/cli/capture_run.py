@@ -157,8 +157,6 @@ def _run(runs: "CaptureRuns", metrics: str | None) -> None:
         if metrics is not None:
             address = resources.enter_context(served(metrics, progress))
             remark(f"metrics at http://{address}/metrics")
-        names = ", ".join(run.settings.called for run in runs.runs)
-        remark(f"capturing {names}; Ctrl-C ends")
         display = _Display()
         while not runs.ended(_SHOW_SECONDS):
             display.show(progress())
@@ -174,9 +172,14 @@ class _Display:
         self._live = sys.stderr.isatty()
         self._due = time.monotonic() + _LINE_SECONDS
         self._last: list[str] = []
+        self._said: set[str] = set()
 
     def show(self, captures: "list[CaptureProgress]") -> None:
         """Show captures as they are now."""
+        for each in captures:
+            if each.position is not None and each.name not in self._said:
+                self._said.add(each.name)
+                remark(f"capturing {each.name}; Ctrl-C ends")
         lines = [line_of(each) for each in captures]
         if self._live:
             print("\r\x1b[K" + " | ".join(lines), end="", file=sys.stderr, flush=True)

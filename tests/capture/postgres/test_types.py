@@ -106,14 +106,20 @@ CASES: list[tuple[Any, ...]] = [
 ]
 
 
+def is_new(type_: str, literal: str) -> bool:
+    """Whether a literal means something from version 17 on only."""
+    return type_ == "interval" and "infinity" in literal
+
+
 def test_values_have_full_fidelity_in_the_log_and_in_chunks(database: Database) -> None:
+    cases = [case for case in CASES if database.version >= 17 or not is_new(*case[:2])]
     database.run("CREATE TYPE mood AS ENUM ('sad', 'so so', 'happy')")
     database.run("CREATE DOMAIN positive AS int CHECK (VALUE > 0)")
-    columns = ", ".join(f"c{place} {type_}" for place, (type_, *_) in enumerate(CASES))
+    columns = ", ".join(f"c{place} {type_}" for place, (type_, *_) in enumerate(cases))
     database.run(f"CREATE TABLE t (id int PRIMARY KEY, {columns})")
     source = source_of(database.url)
     stream = source.open(None)
-    literals = ", ".join(literal for _, literal, *_ in CASES)
+    literals = ", ".join(literal for _, literal, *_ in cases)
     database.run(f"INSERT INTO t VALUES (1, {literals})")
     database.run("INSERT INTO t (id) VALUES (2)")
     full, empty = changes_in(events_until(stream, committed(2)))
@@ -124,11 +130,11 @@ def test_values_have_full_fidelity_in_the_log_and_in_chunks(database: Database) 
     assert full.after is not None
     assert full.table.says_the_same(chunk.table)
     written = Columns(full.table, Modes()).of(full.after)
-    for place, (type_, literal, neutral, debezium) in enumerate(CASES):
+    for place, (type_, literal, neutral, debezium) in enumerate(cases):
         assert full.after[place + 1] == neutral, (type_, literal)
         assert written[f"c{place}"] == debezium, (type_, literal)
     assert [tuple(row) for row in chunk.rows] == [full.after, empty.after]
-    assert empty.after == (2, *[None] * len(CASES))
+    assert empty.after == (2, *[None] * len(cases))
 
 
 def test_numbers_that_are_none(database: Database) -> None:

@@ -200,7 +200,7 @@ class Simulation:
             rows = [(key, self.visible[key]) for key in keys]
             unseen = frozenset(each.id for each in self.becoming)
             last = (str(keys[-1]),) if keys else None
-            found = Chunk(TABLE, rows, last, len(keys) < self.LIMIT, unseen)
+            found = Chunk(TABLE, rows, last, len(keys) < self.LIMIT, unseen=unseen)
             self.windows.fill(self.window, found)
             self.phase = "read"
         elif self.phase == "read":

@@ -44,20 +44,14 @@ class Columns:
         """A row, or its key, as JSON has it."""
         if self._places is not None:
             row = tuple([row[place] for place in self._places])
-        if not self._written:
-            if UNAVAILABLE not in row:
-                return dict(zip(self._names, row, strict=True))
-            values = list(row)
-        else:
-            values = list(row)
-            for place, encode in self._written:
-                if (value := values[place]) is not None and value is not UNAVAILABLE:
-                    values[place] = encode(value)
-            if UNAVAILABLE not in row:
-                return dict(zip(self._names, values, strict=True))
-        for place, value in enumerate(row):
-            if value is UNAVAILABLE:
-                values[place] = self._encodings[place].unavailable
+        values = list(row)
+        for place, encode in self._written:
+            if (value := values[place]) is not None and value is not UNAVAILABLE:
+                values[place] = encode(value)
+        if UNAVAILABLE in row:
+            for place, value in enumerate(row):
+                if value is UNAVAILABLE:
+                    values[place] = self._encodings[place].unavailable
         return dict(zip(self._names, values, strict=True))
 
     def of_former(self, row: Row) -> dict[str, Any]:

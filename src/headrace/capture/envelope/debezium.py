@@ -21,6 +21,7 @@ from headrace.capture.changes import (
     Table,
     TableName,
     Truncate,
+    TypeKind,
 )
 from headrace.capture.envelope.columns import Columns
 from headrace.capture.envelope.modes import Modes
@@ -43,6 +44,8 @@ SNAPSHOT: Final = "incremental"
 NO_KEY: Final = b"null"
 """The key of what is about a whole table: JSON for null, since a compacted topic needs a key."""
 
+_WHOLE: Final = (TypeKind.INT16, TypeKind.INT32, TypeKind.INT64)
+
 Counted = Callable[[TableName], dict[str, Any] | None]
 """The `transaction` block of the next event of a table."""
 
@@ -54,7 +57,7 @@ def _not_counted(name: TableName) -> None:
 class _TableEncoder:
     """Everything about one version of a table that is the same for all its rows."""
 
-    __slots__ = ("key", "key_head", "name", "row", "table", "topic", "value_head")
+    __slots__ = ("key", "key_head", "name", "number", "row", "table", "topic", "value_head")
 
     def __init__(self, envelope: "DebeziumEnvelope", table: Table) -> None:
         self.table = table
@@ -68,6 +71,15 @@ class _TableEncoder:
             self.value_head = _head(value)
             if self.key is not None:
                 self.key_head = _head(key_schema(self.topic, self.key.fields))
+        self.number = None
+        """How a key is written that is a single whole number, as most are."""
+        if self.key is not None and len(table.key) == 1:
+            column = table.columns[table.key[0]]
+            if column.type.kind in _WHOLE:
+                # A percent sign in the column's name is not ours.
+                name = orjson.dumps(column.name).replace(b"%", b"%%")
+                tail = b"}}" if self.key_head else b"}"
+                self.number = self.key_head.replace(b"%", b"%%") + b"{" + name + b":%d" + tail
 
 
 def _head(schema: dict[str, Any]) -> bytes:
@@ -99,11 +111,14 @@ class DebeziumEnvelope:
         self.prefix = prefix
         self.schemas = schemas
         self.modes = modes or Modes()
-        self.source_schema = source_schema(source.connector, source.fields_schema())
+        self.source_schema = source_schema(source.connector, source.origin_schema())
         self._source = source
         self._tombstones = tombstones
         self._now_ns = now_ns
         self._encoders: dict[Table, _TableEncoder] = {}
+        about = {"version": __version__, "connector": source.connector, "name": prefix}
+        self._origin_head = f'{orjson.dumps(about).decode()[:-1]},"ts_ms":'
+        self._origin_middle = f'"db":{orjson.dumps(source.database).decode()},"sequence":'
 
     def topic_of(self, table: Table) -> str:
         """Where the changes of a table go."""
@@ -187,6 +202,9 @@ class DebeziumEnvelope:
     def _key(self, encoder: _TableEncoder, row: Row) -> bytes | None:
         if encoder.key is None:
             return None
+        if encoder.number is not None:
+            number: int = row[encoder.table.key[0]]
+            return encoder.number % number
         written = orjson.dumps(encoder.key.of(row))
         return encoder.key_head + written + b"}" if encoder.key_head else written
 
@@ -223,19 +241,12 @@ class DebeziumEnvelope:
 
     def _origin(
         self, name: TableName | None, begin: Begin | None, place: Any, now: int, *, snapshot: str
-    ) -> dict[str, Any]:
+    ) -> orjson.Fragment:
         """The `source` block."""
         source = self._source
         time_us = now // 1000 if begin is None else begin.time_us
-        return {
-            "version": __version__,
-            "connector": source.connector,
-            "name": self.prefix,
-            "ts_ms": time_us // 1000,
-            "snapshot": snapshot,
-            "db": source.database,
-            "sequence": source.sequence(begin, place),
-            "ts_us": time_us,
-            "ts_ns": time_us * 1000,
-            **source.fields(name, begin, place),
-        }
+        return orjson.Fragment(
+            f'{self._origin_head}{time_us // 1000},"snapshot":"{snapshot}",{self._origin_middle}'
+            f'{source.sequence(begin, place)},"ts_us":{time_us},"ts_ns":{time_us}000,'
+            f"{source.origin(name, begin, place)}}}"
+        )

@@ -1,5 +1,6 @@
 """Dates and times as text, beyond the years that Python's own dates know."""
 
+from functools import lru_cache
 from math import inf
 
 _DAY_US = 86_400_000_000
@@ -20,6 +21,7 @@ def date_of(days: int) -> tuple[int, int, int]:
     return years + era * 400 + (month <= 2), month, day
 
 
+@lru_cache(maxsize=4096)
 def iso_date(days: float) -> str:
     """A date as ISO 8601 has it; years beyond 9999 have a sign, as Java prints them.
 
@@ -40,19 +42,23 @@ def iso_time(microseconds: int, digits: int | None = None) -> str:
     ('04:05:06.789', '04:05:06', '04:05:06.000')
     """
     seconds, fraction = divmod(microseconds, 1_000_000)
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    clock = f"{hour:02d}:{minute:02d}:{second:02d}"
+    if digits == 6:
+        return f"{clock}.{fraction:06d}"
     written = f"{fraction:06d}"
     written = written.rstrip("0") if digits is None else written[:digits]
     return f"{clock}.{written}" if written else clock
 
 
-def iso_moment(microseconds: float, digits: int | None = None) -> str:
+def iso_moment(microseconds: int | float, digits: int | None = None) -> str:
     """A date and a time.
 
     >>> iso_moment(1_000_000, 6), iso_moment(-1)
     ('1970-01-01T00:00:01.000000', '1969-12-31T23:59:59.999999')
     """
-    if microseconds in (inf, -inf):
+    if isinstance(microseconds, float):
         return "infinity" if microseconds > 0 else "-infinity"
-    days, of_day = divmod(int(microseconds), _DAY_US)
+    days, of_day = divmod(microseconds, _DAY_US)
     return f"{iso_date(days)}T{iso_time(of_day, digits)}"

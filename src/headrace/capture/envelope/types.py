@@ -131,7 +131,7 @@ def unscaled(value: Decimal, scale: int) -> str:
     >>> unscaled(Decimal("1.5"), 2), unscaled(Decimal("-1"), 0)
     ('AJY=', '/w==')
     """
-    number = int(value.scaleb(scale, _EXACT))
+    number = int(_EXACT.scaleb(value, scale))
     return _base64(number.to_bytes((number.bit_length() // 8) + 1, "big", signed=True))
 
 
@@ -220,9 +220,9 @@ def _temporal(type_: ColumnType, mode: Times) -> Encoding:
         case TypeKind.TIMESTAMP_ZONED:
             schema = _named("string", "io.debezium.time.ZonedTimestamp")
 
-            def moment(value: float) -> str:
+            def moment(value: int | float) -> str:
                 written = iso_moment(value, digits)
-                return written if value in (inf, -inf) else f"{written}Z"
+                return written if isinstance(value, float) else f"{written}Z"
 
             return Encoding(schema, moment, "1970-01-01T00:00:00Z")
         case TypeKind.TIME_ZONED:

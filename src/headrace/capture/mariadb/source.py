@@ -1,13 +1,14 @@
 """A MariaDB or MySQL database as a source of changes."""
 
 import ipaddress
-import re
 import threading
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
+
+import orjson
 
 from headrace.capture.changes import Begin, Position, Table, TableName, TypeKind
 from headrace.capture.errors import BrokenStream, InvalidCapture, PositionLost
@@ -27,6 +28,7 @@ from headrace.capture.mariadb.dump import Dump
 from headrace.capture.mariadb.setup import Setup, generation_of
 from headrace.capture.mariadb.stream import MariadbStream
 from headrace.capture.mariadb.tablemap import TableMap
+from headrace.capture.naming import object_name
 from headrace.capture.selection import MASK, Selection
 from headrace.capture.source import Check, LogDistance
 
@@ -55,12 +57,13 @@ class MariadbSource:
         self.connector = url.partition(":")[0]
         self._selection = selection
         self._database: str = parameters_of(url)["database"]
-        self.marks = TableName(self._database, marks_name(name))
+        self.marks = TableName(self._database, object_name(name, _LONGEST_NAME))
         self._server_id = _FIRST_ID + zlib.crc32(f"{name} {url}".encode()) % _IDS
         self._lock = threading.RLock()
         self._shared: Any = None
         self._collations: dict[int, str] = {}
         self._tables: dict[TableName, Table] = {}
+        self._named: dict[TableName | None, str] = {}
         self._streams: WeakKeyDictionary[MariadbStream, None] = WeakKeyDictionary()
 
     @property
@@ -84,6 +87,9 @@ class MariadbSource:
                     "--lost snapshot to read its tables anew."
                 )
             return setup.make(self._chosen())
+
+    def extend(self) -> None:
+        """Nothing: the log has all tables anyway."""
 
     def tables(self) -> Sequence[Table]:
         """The tables that are captured, as they are now."""
@@ -144,26 +150,26 @@ class MariadbSource:
                 self._shared.close()
                 self._shared = None
 
-    def sequence(self, begin: Begin | None, place: Any) -> str | None:
-        """None, as Debezium has it."""
-        return None
+    def sequence(self, begin: Begin | None, place: Any) -> str:
+        """Null, as Debezium has it."""
+        return "null"
 
-    def fields(self, name: TableName | None, begin: Begin | None, place: Any) -> Mapping[str, Any]:
+    def origin(self, name: TableName | None, begin: Begin | None, place: Any) -> str:
         """What Debezium tells of an event in MariaDB and MySQL."""
-        of = None if begin is None else begin.place
-        return {
-            "db": self._database if name is None else name.schema,
-            "table": None if name is None else name.table,
-            "server_id": 0 if of is None else of.server_id,
-            "gtid": None if of is None else of.gtid,
-            "file": "" if place is None else place.file,
-            "pos": 0 if place is None else place.position,
-            "row": 0 if place is None else place.row,
-            "thread": None if of is None else of.thread,
-            "query": None,
-        }
+        if (named := self._named.get(name)) is None:
+            table = None if name is None else name.table
+            named = self._named[name] = orjson.dumps({"table": table}).decode()[1:-1]
+        file, position, row = place or ("", 0, 0)
+        if begin is None:
+            of = '"server_id":0,"gtid":null'
+            thread = "null"
+        else:
+            of = f'"server_id":{begin.place.server_id},"gtid":"{begin.place.gtid}"'
+            thread = "null" if begin.place.thread is None else begin.place.thread
+        where = f'"file":"{file}","pos":{position},"row":{row}'
+        return f'{named},{of},{where},"thread":{thread},"query":null'
 
-    def fields_schema(self) -> Sequence[Mapping[str, Any]]:
+    def origin_schema(self) -> Sequence[Mapping[str, Any]]:
         """The Kafka Connect fields of that."""
         return [
             {"type": "string", "optional": True, "field": "table"},
@@ -317,12 +323,3 @@ def uuid_text(value: bytes) -> str:
 def address_text(value: bytes) -> str:
     """An address of MariaDB."""
     return str(ipaddress.ip_address(value))
-
-
-def marks_name(name: str) -> str:
-    """What the table of marks of a capture is called.
-
-    >>> marks_name("Shop-1")
-    'headrace_shop_1'
-    """
-    return f"headrace_{re.sub(r'[^a-z0-9_]', '_', name.lower())}"[:_LONGEST_NAME]

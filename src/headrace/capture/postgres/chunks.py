@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.capture.changes import TableName
 from headrace.capture.errors import CaptureError
-from headrace.capture.postgres.catalog import Relation
+from headrace.capture.postgres.catalog import Catalog, Relation
 from headrace.capture.postgres.connection import explained
 from headrace.capture.postgres.copying import lines_of, row_of, texts_of
 from headrace.capture.postgres.pgoutput import RowReader
@@ -22,6 +22,7 @@ class PostgresReader:
         connection: In autocommit mode; closed with the reader.
         url: The database, for messages.
         marks: The prefix of the marks that it writes.
+        catalog: Asked over the same connection, so that it sees what the reader sees.
         describe: A table as it is now, and how to read its rows.
         condition: What rows of a table have to fulfil, if anything.
     """
@@ -32,12 +33,14 @@ class PostgresReader:
         *,
         url: str,
         marks: str,
-        describe: Callable[[Any, TableName], tuple[Relation, RowReader] | None],
+        catalog: Catalog,
+        describe: Callable[[Catalog, TableName], tuple[Relation, RowReader] | None],
         condition: Callable[[TableName], str | None],
     ) -> None:
         self._connection = connection
         self._url = url
         self._marks = marks
+        self._catalog = catalog
         self._describe = describe
         self._condition = condition
         with explained(url), connection.cursor() as cursor:
@@ -57,7 +60,7 @@ class PostgresReader:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
                 seen = visibility(cursor)
-                found = self._describe(self._connection, name)
+                found = self._describe(self._catalog, name)
                 if found is None:
                     raise CaptureError(f"The table {name} is not there any more.")
                 relation, reader = found
@@ -73,7 +76,8 @@ class PostgresReader:
             texts = texts_of(lines[-1])
             last = tuple(texts[place] for place in reader.table.key)
         unseen = frozenset(str(xid) for xid in candidates if not seen.sees(xid))
-        return Chunk(reader.table, rows, last, len(lines) < limit, unseen)
+        size = written.tell()
+        return Chunk(reader.table, rows, last, len(lines) < limit, size, unseen)
 
     def estimate(self, name: TableName) -> int:
         """What the planner believes; partitions together."""

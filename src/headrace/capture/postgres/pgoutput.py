@@ -17,6 +17,7 @@ from headrace.capture.changes import (
     Event,
     Message,
     Op,
+    Reached,
     Row,
     RowChange,
     SchemaChange,
@@ -194,6 +195,9 @@ class Decoder:
             events.append(Watermark(content.decode(), lsn))
         else:
             events.append(Message(prefix, content, bool(flags & 1), lsn))
+        if not flags & 1:
+            # It belongs to no transaction whose commit would be a place to resume at.
+            events.append(Reached(lsn_text(lsn)))
 
 
 def parse_relation(data: bytes) -> RelationMessage:

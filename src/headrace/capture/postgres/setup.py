@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from headrace.capture.changes import Position
-from headrace.capture.errors import NotPrepared, PositionLost
+from headrace.capture.errors import CaptureBusy, NotPrepared, PositionLost
 from headrace.capture.postgres.catalog import Relation
 from headrace.capture.postgres.connection import driver
 from headrace.capture.source import Check
@@ -87,13 +87,25 @@ class Setup:
         resume: Position | None,
     ) -> Position | None:
         """Make what is not there; the position of the slot if it is new."""
-        check = self.check(relations, filtered=any(conditions))
-        if check.problems:
-            raise NotPrepared(self._where, check.problems)
+        self._require(relations, conditions)
+        self._refuse_unfinished()
         if resume is not None:
             self.require_slot(resume)
+        errors = driver().errors
+        try:
+            self._publish(relations, conditions)
+            return self._make_slot() if self.slot() is None else None
+        except (errors.UniqueViolation, errors.DuplicateObject):
+            # What a run that was killed began is finished by the server a moment later.
+            raise CaptureBusy(
+                f"Another process is making {self._name} in {self._where} at this moment. Try "
+                "again later."
+            ) from None
+
+    def publish(self, relations: Sequence[Relation], conditions: Sequence[str | None]) -> None:
+        """Have the publication tell these tables."""
+        self._require(relations, conditions)
         self._publish(relations, conditions)
-        return self._make_slot() if self.slot() is None else None
 
     def slot(self) -> tuple[bool, str | None, str | None, str | None] | None:
         """Whether the slot is in use, its positions (oldest kept, confirmed) and its state."""
@@ -156,6 +168,19 @@ class Setup:
             self._run(f"DROP PUBLICATION {quoted(self._name)}")
             dropped.append(f"publication {self._name}")
         return dropped
+
+    def _require(self, relations: Sequence[Relation], conditions: Sequence[str | None]) -> None:
+        if problems := self.check(relations, filtered=any(conditions)).problems:
+            raise NotPrepared(self._where, problems)
+
+    def _refuse_unfinished(self) -> None:
+        """CaptureBusy if the slot is being made at this moment, as by a run that was killed."""
+        found = self.slot()
+        if found is not None and found[2] is None and found[3] != "lost":
+            raise CaptureBusy(
+                f"The replication slot {self._name} of {self._where} is being made by another "
+                "process, which waits for transactions that are open. Try again later."
+            )
 
     def _drop_slot(self) -> None:
         in_use = driver().errors.ObjectInUse

@@ -1,10 +1,10 @@
 """A PostgreSQL database as a source of changes."""
 
+import hashlib
 import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -23,10 +23,11 @@ from headrace.capture.source import Check, LogDistance
 
 _DEFAULT_SCHEMA: Final = "public"
 _LONGEST_NAME: Final = 63
+_PREFIX: Final = "headrace_"
 
 _DISTANCE_SQL: Final = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint,
-       pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint
+       pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint, wal_status
 FROM pg_replication_slots WHERE slot_name = %s
 """
 
@@ -49,7 +50,7 @@ class PostgresSource:
         self.slot = slot_name(name)
         self._lock = threading.Lock()
         self._shared: Any = None
-        self._catalogs: WeakKeyDictionary[Any, Catalog] = WeakKeyDictionary()
+        self._named: dict[TableName | None, str] = {}
 
     @property
     def database(self) -> str:
@@ -66,6 +67,11 @@ class PostgresSource:
         """Make the publication and the slot; the slot's position if it is new."""
         with self._lock, explained(self._url):
             return self._setup().make(*self._chosen(), resume)
+
+    def extend(self) -> None:
+        """Publish tables that match by now."""
+        with self._lock, explained(self._url):
+            self._setup().publish(*self._chosen())
 
     def tables(self) -> Sequence[Table]:
         """The tables that are captured, as they are now."""
@@ -99,8 +105,10 @@ class PostgresSource:
 
     def reader(self) -> PostgresReader:
         """A connection of its own that reads tables."""
+        connection = connect(self._url)
         return PostgresReader(
-            connect(self._url),
+            connection,
+            catalog=_catalog_of(connection),
             url=self._url,
             marks=self.slot,
             describe=self._describe,
@@ -111,8 +119,13 @@ class PostgresSource:
         """How far the slot is behind the log's end."""
         with self._lock, explained(self._url), self._connection().cursor() as cursor:
             cursor.execute(_DISTANCE_SQL, (self.slot,))
-            if (row := cursor.fetchone()) is None:
-                raise PositionLost(f"The replication slot {self.slot} was dropped.")
+            row = cursor.fetchone()
+        if row is None or row[2] == "lost":
+            became = "was dropped" if row is None else "fell too far behind"
+            raise PositionLost(
+                f"The replication slot {self.slot} of {shown(self._url)} {became}. Run the capture "
+                "with --lost snapshot to read its tables anew."
+            )
         return LogDistance(max(row[0] or 0, 0), max(row[1] or 0, 0))
 
     def drop(self) -> Sequence[str]:
@@ -128,24 +141,21 @@ class PostgresSource:
                 self._shared = None
 
     def sequence(self, begin: Begin | None, place: Any) -> str:
-        """The end of the commit before, and the place of the event."""
-        previous = None if begin is None or begin.place.previous is None else begin.place.previous
-        words = [None if each is None else str(each) for each in (previous, place)]
-        return orjson.dumps(words).decode()
+        """The end of the commit before, and the place of the event: JSON within a string."""
+        if begin is None or begin.place.previous is None:
+            return rf'"[null,\"{place}\"]"'
+        return rf'"[\"{begin.place.previous}\",\"{place}\"]"'
 
-    def fields(self, name: TableName | None, begin: Begin | None, place: Any) -> Mapping[str, Any]:
+    def origin(self, name: TableName | None, begin: Begin | None, place: Any) -> str:
         """What Debezium tells of an event in PostgreSQL."""
-        return {
-            "schema": "" if name is None else name.schema,
-            "table": "" if name is None else name.table,
-            "txId": None if begin is None else begin.place.xid,
-            "lsn": place,
-            "xmin": None,
-            "origin": None,
-            "origin_lsn": None,
-        }
+        if (named := self._named.get(name)) is None:
+            schema, table = ("", "") if name is None else name
+            named = orjson.dumps({"schema": schema, "table": table}).decode()[1:-1]
+            self._named[name] = named
+        xid = "null" if begin is None else begin.place.xid
+        return f'{named},"txId":{xid},"lsn":{place},"xmin":null,"origin":null,"origin_lsn":null'
 
-    def fields_schema(self) -> Sequence[Mapping[str, Any]]:
+    def origin_schema(self) -> Sequence[Mapping[str, Any]]:
         """The Kafka Connect fields of that."""
         return [
             {"type": "string", "optional": False, "field": "schema"},
@@ -168,23 +178,19 @@ class PostgresSource:
     def _connection(self) -> Any:
         if self._shared is None or self._shared.closed:
             self._shared = connect(self._url)
+            self._catalog = _catalog_of(self._shared)
         return self._shared
 
     def _setup(self) -> Setup:
         return Setup(self._connection(), self.slot, f"{shown(self._url)}")
-
-    def _catalog(self, connection: Any) -> Catalog:
-        if connection not in self._catalogs:
-            generated = connection.server_version >= GENERATED
-            self._catalogs[connection] = Catalog(connection, generated=generated)
-        return self._catalogs[connection]
 
     def _chosen(self) -> tuple[list[Relation], list[str | None]]:
         """The tables that are meant, and the conditions on their rows.
 
         A table that only a pattern names and that cannot be captured is left out.
         """
-        catalog = self._catalog(self._connection())
+        self._connection()
+        catalog = self._catalog
         catalog.forget_types()
         wanted = [
             each
@@ -200,8 +206,7 @@ class PostgresSource:
             self._selection.condition(each.name, _DEFAULT_SCHEMA) for each in relations
         ]
 
-    def _describe(self, connection: Any, name: TableName) -> tuple[Relation, RowReader] | None:
-        catalog = self._catalog(connection)
+    def _describe(self, catalog: Catalog, name: TableName) -> tuple[Relation, RowReader] | None:
         wanted = [each for each in catalog.relations() if each[1] == name]
         if not wanted:
             return None
@@ -213,7 +218,8 @@ class PostgresSource:
         if not self._selection.has_table(message.name, _DEFAULT_SCHEMA):
             return None
         with self._lock, explained(self._url):
-            catalog = self._catalog(self._connection())
+            self._connection()
+            catalog = self._catalog
             catalog.forget_types()
             known = catalog.describe([(message.oid, message.name, message.identity)])[0].table
             now = dict(zip(known.names, known.columns, strict=True))
@@ -258,6 +264,10 @@ class PostgresSource:
         return RowReader(Table(table.name, columns, key, table.native), tuple(decoders))
 
 
+def _catalog_of(connection: Any) -> Catalog:
+    return Catalog(connection, generated=connection.server_version >= GENERATED)
+
+
 def _mask(table: Table, place: int) -> Decode:
     column = table.columns[place]
     if column.type.kind is not TypeKind.TEXT or place in table.key:
@@ -271,7 +281,13 @@ def _mask(table: Table, place: int) -> Decode:
 def slot_name(name: str) -> str:
     """What the slot and the publication of a capture are called.
 
-    >>> slot_name("Shop-1")
-    'headrace_shop_1'
+    What PostgreSQL does not allow is replaced, and then a digest tells such names apart.
+
+    >>> slot_name("shop"), slot_name("Shop-1")
+    ('headrace_shop', 'headrace_shop_1_a8f11fba')
     """
-    return f"headrace_{re.sub(r'[^a-z0-9_]', '_', name.lower())}"[:_LONGEST_NAME]
+    allowed = re.sub(r"[^a-z0-9_]", "_", name.lower())
+    if allowed == name and len(name) <= _LONGEST_NAME - len(_PREFIX):
+        return _PREFIX + name
+    digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
+    return f"{_PREFIX}{allowed}"[: _LONGEST_NAME - len(digest) - 1] + f"_{digest}"

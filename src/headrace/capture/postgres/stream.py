@@ -9,7 +9,8 @@ from headrace.capture.postgres.lsn import lsn_number, lsn_text
 from headrace.capture.postgres.pgoutput import Decoder
 
 _BATCH: Final = 2000
-"""Messages decoded at a time, at most."""
+_BATCH_BYTES: Final = 4 << 20
+"""Messages that are decoded at a time, at most."""
 
 _NEVER: Final = 1_000_000.0
 """Seconds between reports that the driver would send by itself: we report what is stored."""
@@ -99,9 +100,12 @@ class PostgresStream:
     def _received(self) -> list[Event]:
         events: list[Event] = []
         read, decode = self._cursor.read_message, self._decoder.decode
+        size = 0
         for _ in range(_BATCH):
             if (message := read()) is None:
                 break
             decode(message.payload, message.data_start, events)
             self._reached = message.wal_end
+            if (size := size + message.data_size) > _BATCH_BYTES:
+                break
         return events

@@ -61,9 +61,9 @@ def parse_date(text: bytes) -> int | float:
 def _clock(text: bytes) -> int:
     """Microseconds of "04:05:06.789"."""
     seconds = int(text[:2]) * 3600 + int(text[3:5]) * 60 + int(text[6:8])
-    if len(text) == 8:
-        return seconds * 1_000_000
-    return seconds * 1_000_000 + int(text[9:15].ljust(6, b"0"))
+    if len(text) == 15:
+        return seconds * 1_000_000 + int(text[9:])
+    return seconds * 1_000_000 + int(text[9:].ljust(6, b"0"))
 
 
 def parse_time(text: bytes) -> int:
@@ -97,9 +97,9 @@ def parse_timestamp(text: bytes) -> int | float:
     >>> parse_timestamp(b"0001-12-31 23:59:59 BC"), parse_timestamp(b"0001-01-01 00:00:00")
     (-62135596801000000, -62135596800000000)
     """
-    if text in _INFINITE:
-        return _INFINITE[text]
     date, _, clock = text.partition(b" ")
+    if not clock:
+        return _INFINITE[text]
     if clock.endswith(b" BC"):
         return int(parse_date(date + b" BC")) * _DAY_US + _clock(clock[:-3])
     return _days(date) * _DAY_US + _clock(clock)
@@ -111,7 +111,9 @@ def parse_zoned_timestamp(text: bytes) -> int | float:
     >>> parse_zoned_timestamp(b"1970-01-01 00:00:01+00"), parse_zoned_timestamp(b"infinity")
     (1000000, inf)
     """
-    return parse_timestamp(text.replace(b"+00", b"", 1) if text not in _INFINITE else text)
+    if text.endswith(b"+00"):
+        return parse_timestamp(text[:-3])
+    return parse_timestamp(text.replace(b"+00", b"", 1))
 
 
 def parse_interval(text: bytes) -> Interval:

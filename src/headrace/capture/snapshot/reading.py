@@ -1,6 +1,5 @@
 """Threads that read tables in chunks, while another one reads the log."""
 
-import logging
 import queue
 import threading
 import uuid
@@ -11,12 +10,14 @@ from headrace.capture.changes import TableName
 from headrace.capture.errors import CaptureError
 from headrace.capture.snapshot.tasks import SnapshotTask
 from headrace.capture.snapshot.windows import Windows, high_mark, low_mark
-from headrace.capture.source import KeyRange, Source, TableReader
+from headrace.capture.source import Chunk, KeyRange, Source, TableReader
 
 _AGAIN_SECONDS: Final = 0.05
 """How long to wait before a stale chunk is read again: a commit is becoming visible."""
 
-logger = logging.getLogger(__name__)
+_FIRST_ROWS: Final = 256
+_CHUNK_BYTES: Final = 8 << 20
+"""How large a chunk may be; the first one, of which nothing is known yet, has few rows."""
 
 
 class ChunkReaders:
@@ -96,12 +97,12 @@ class ChunkReaders:
 
     def _work(self) -> None:
         try:
-            reader = self._source.reader()
-            try:
-                while (task := self._tasks.get()) is not None and not self._over.is_set():
+            while (task := self._tasks.get()) is not None and not self._over.is_set():
+                reader = self._source.reader()
+                try:
                     self._read(reader, task)
-            finally:
-                reader.close()
+                finally:
+                    reader.close()
         except Exception as error:
             if not self._over.is_set():
                 self._failed(error)
@@ -111,15 +112,21 @@ class ChunkReaders:
         if not task.estimate:
             task.estimate = reader.estimate(task.table)
         low, done = task.low, False
+        limit = min(self._limit, _FIRST_ROWS)
         while not done and not self._over.is_set():
             window = self._window(task)
-            last, done = self._chunk(reader, window, task.table, KeyRange(low, task.high))
-            if not answers.get():
-                done = False
+            chunk = self._chunk(reader, window, task.table, KeyRange(low, task.high), limit)
+            if answers.get():
+                low, done = chunk.last or low, chunk.complete
+                limit = self._next_limit(chunk)
+            else:
                 self._over.wait(_AGAIN_SECONDS)
-            elif last is not None:
-                low = last
         del self._answers[task.id]
+
+    def _next_limit(self, chunk: Chunk) -> int:
+        """How many rows to read next: as many as are wanted, unless they are long."""
+        length = max(chunk.size // max(len(chunk.rows), 1), 1)
+        return max(min(self._limit, _CHUNK_BYTES // length), 1)
 
     def _window(self, task: SnapshotTask) -> str:
         with self._lock:
@@ -130,12 +137,12 @@ class ChunkReaders:
         return window
 
     def _chunk(
-        self, reader: TableReader, window: str, name: TableName, within: KeyRange
-    ) -> tuple[tuple[str, ...] | None, bool]:
+        self, reader: TableReader, window: str, name: TableName, within: KeyRange, limit: int
+    ) -> Chunk:
         reader.mark(low_mark(window))
-        chunk = reader.chunk(name, within, self._limit)
+        chunk = reader.chunk(name, within, limit)
         if not chunk.table.key:
             raise CaptureError(f"The rows of {name} cannot be read in parts: it has no key.")
         self._windows.fill(window, chunk)
         reader.mark(high_mark(window))
-        return chunk.last, chunk.complete
+        return chunk

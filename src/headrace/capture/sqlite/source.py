@@ -1,13 +1,15 @@
 """A SQLite database as a source of changes."""
 
-import re
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from headrace.capture.changes import Begin, Position, Table, TableName
 from headrace.capture.errors import BrokenStream, PositionLost
+from headrace.capture.naming import object_name
 from headrace.capture.selection import Selection
 from headrace.capture.source import Check, LogDistance
 from headrace.capture.sqlite.chunks import SqliteReader
@@ -17,6 +19,7 @@ from headrace.capture.sqlite.shapes import SCHEMA, Shape
 from headrace.capture.sqlite.stream import SqliteStream
 from headrace.capture.sqlite.triggers import Objects
 
+_LONGEST_NAME = 64
 _SAMPLE = 100
 """How many changes are measured to know about how large all of them are."""
 
@@ -35,11 +38,12 @@ class SqliteSource:
     def __init__(self, url: str, name: str, selection: Selection) -> None:
         self._path = path_of(url)
         self._selection = selection
-        self._objects = Objects(f"headrace_{re.sub(r'[^a-z0-9_]', '_', name.lower())}")
+        self._objects = Objects(object_name(name, _LONGEST_NAME))
         self._lock = threading.Lock()
         self._shared: sqlite3.Connection | None = None
         self._made: Setup | None = None
         self._tables: dict[int, Table] = {}
+        self._named: dict[TableName | None, str] = {}
 
     @property
     def database(self) -> str:
@@ -55,6 +59,10 @@ class SqliteSource:
         """Make the triggers and what they write to."""
         with self._lock, explained(self._path):
             return self._setup().make(resume)
+
+    def extend(self) -> None:
+        """Put triggers on tables that match by now."""
+        self._renew()
 
     def tables(self) -> Sequence[Table]:
         """The tables that are captured, as they are recorded now."""
@@ -123,20 +131,20 @@ class SqliteSource:
                 self._shared.close()
                 self._shared = self._made = None
 
-    def sequence(self, begin: Begin | None, place: Any) -> str | None:
-        """None: `change` says it."""
-        return None
+    def sequence(self, begin: Begin | None, place: Any) -> str:
+        """Null: `change` says it."""
+        return "null"
 
-    def fields(self, name: TableName | None, begin: Begin | None, place: Any) -> Mapping[str, Any]:
+    def origin(self, name: TableName | None, begin: Begin | None, place: Any) -> str:
         """The table, the group of transactions that were told together, and the change's number."""
-        return {
-            "schema": "" if name is None else name.schema,
-            "table": "" if name is None else name.table,
-            "txId": None if begin is None else begin.place,
-            "change": place,
-        }
+        if (named := self._named.get(name)) is None:
+            schema, table = ("", "") if name is None else name
+            named = orjson.dumps({"schema": schema, "table": table}).decode()[1:-1]
+            self._named[name] = named
+        group = "null" if begin is None else begin.place
+        return f'{named},"txId":{group},"change":{"null" if place is None else place}'
 
-    def fields_schema(self) -> Sequence[Mapping[str, Any]]:
+    def origin_schema(self) -> Sequence[Mapping[str, Any]]:
         """The Kafka Connect fields of that."""
         return [
             {"type": "string", "optional": False, "field": "schema"},
@@ -160,7 +168,7 @@ class SqliteSource:
         return self._made
 
     def _renew(self) -> None:
-        with self._lock:
+        with self._lock, explained(self._path):
             self._setup().renew()
 
     def _current(
