@@ -21,6 +21,9 @@ from typing import Any, Protocol
 
 from headrace.capture.changes import Begin, Events, Position, Row, Table, TableName
 
+_MEASURED = 100
+_NUMBER_BYTES = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -76,6 +79,17 @@ class Chunk:
     If the log told one of them before the chunk's low mark, its effects are in neither: the
     database writes a commit to its log a moment before others see it. Such a chunk is read again.
     """
+
+
+def size_of(rows: Sequence[Row]) -> int:
+    """About how many bytes rows take, from some of them."""
+    step = max(len(rows) // _MEASURED, 1)
+    measured = sum(
+        len(value) if isinstance(value, str | bytes) else _NUMBER_BYTES
+        for row in rows[::step]
+        for value in row
+    )
+    return measured * step
 
 
 class LogStream(Protocol):

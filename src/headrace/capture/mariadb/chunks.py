@@ -7,7 +7,7 @@ from headrace.capture.changes import Column, Row, Table, TableName, TypeKind
 from headrace.capture.errors import CaptureError
 from headrace.capture.mariadb.catalog import parser_of
 from headrace.capture.mariadb.connection import ask, explained, quoted
-from headrace.capture.source import Chunk, KeyRange
+from headrace.capture.source import Chunk, KeyRange, size_of
 
 _WORDS: Final = (TypeKind.ENUM, TypeKind.SET)
 _NUMBERS: Final = (
@@ -68,7 +68,7 @@ class MariadbReader:
         width = len(table.columns)
         last = tuple(map(_text, rows[-1][width:])) if rows else None
         parsed = [parser.row(row[:width]) for row in rows]
-        return Chunk(table, parsed, last, len(rows) < limit)
+        return Chunk(table, parsed, last, len(rows) < limit, size_of(rows))
 
     def estimate(self, name: TableName) -> int:
         """What the storage engine believes."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from headrace.capture.changes import Row, Table, TableName
 from headrace.capture.errors import CaptureError
-from headrace.capture.source import Chunk, KeyRange
+from headrace.capture.source import Chunk, KeyRange, size_of
 from headrace.capture.sqlite.connection import explained, quoted, reading
 from headrace.capture.sqlite.setup import Known
 from headrace.capture.sqlite.triggers import NOW_MS, Objects, What
@@ -72,7 +72,7 @@ class SqliteReader:
                 rows += self._select(known, table, "NOT", KeyRange(), None)
             listed = self._select(known, table, "", within, limit)
         last = tuple(map(literal, table.key_of(listed[-1]))) if listed else None
-        return Chunk(table, [*rows, *listed], last, len(listed) < limit)
+        return Chunk(table, [*rows, *listed], last, len(listed) < limit, size_of(listed))
 
     def estimate(self, name: TableName) -> int:
         """How many rows there are."""
