@@ -8,6 +8,9 @@ IN := .venv/bin
 UV_COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
+# Brokers, workers and Spark's tasks are processes of their own: each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format bench chaos lock runtime dev python
 
@@ -19,8 +22,8 @@ setup: dev ## Create .venv with everything for development
 demo: runtime ## A shop, a broker and two consumer groups, live (DEMO_SECONDS=20 ends it, RATE=500 sets events/s)
 	@$(IN)/python -m examples.shop
 
-test: lint ## Lint, then all tests (PYTEST="-k name" to choose)
-	@$(IN)/python -m pytest $(PYTEST)
+test: lint ## Lint, then all tests, in two processes (PYTEST="-k name" to choose some, in one)
+	@$(IN)/python -m pytest $(or $(PYTEST),-n 2 --dist worksteal)
 
 lint: dev ## Ruff, formatting, strict types, import contract
 	@$(IN)/ruff check .

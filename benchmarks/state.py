@@ -6,29 +6,23 @@ rate of the batches after the first. And what a batch that touches 10 000 keys t
 million are stored, beside one with a hundred thousand.
 """
 
-import contextlib
-import os
 import statistics
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from benchmarks import report
+from benchmarks.batches import batches, keys_of, rate, session
 from benchmarks.command import Options, command
-from benchmarks.experiment import Experiment, Figures, NothingMeasured, run
+from benchmarks.experiment import Experiment, Figures, run
 from benchmarks.report import Better
-from headrace.settings import StreamsSettings
-from headrace.streams.session import spark_session, stop_session
 from headrace.streams.state import Description, Kept, State
 from headrace.streams.state.keyed import Input, keyed
 
@@ -42,8 +36,6 @@ _RATE = "rows_per_second"
 _BATCH = "batch_milliseconds"
 _COUNTS = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 _AT_ONCE = 2_500_000
-_PROPERTIES = {"spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem"}
-"""The state store copies its snapshots through this class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +124,8 @@ def experiments(spark: SparkSession, scale: Scale) -> list[Experiment]:
 def main() -> None:
     """Run the benchmark from the command line."""
     options = Options.parse("State by key beside Spark's own.")
-    with command():
-        spark = spark_session(
-            StreamsSettings(master="local[2]", properties=_PROPERTIES), name="benchmark"
-        )
-        try:
-            run("state", experiments(spark, QUICK if options.quick else FULL), options)
-        finally:
-            stop_session()
+    with command(), session() as spark:
+        run("state", experiments(spark, QUICK if options.quick else FULL), options)
 
 
 def _rates(
@@ -152,38 +138,34 @@ def _rates(
     rounds: int,
 ) -> Experiment:
     metric = f"state_{short}_{keys}_keys"
-    batches = 2 if peer == PER_KEY else scale.batches
     row = report.Row(metric, "rows/s", Better.HIGHER, _RATE, HEADRACE, peer, target)
+    # What takes minutes for a batch gets two: one to begin with, one that counts.
+    counts = {HEADRACE: scale.batches, peer: 2 if peer == PER_KEY else scale.batches}
     sides = {
-        side: partial(_counting, spark, side, keys, scale.rows, batches)
-        for side in (HEADRACE, peer)
+        side: partial(_counting, spark, side, keys, scale.rows, count)
+        for side, count in counts.items()
     }
     return Experiment(metric, sides, (row,), rounds, warm_up=0 if rounds == 1 else 1)
 
 
-def _counting(spark: SparkSession, side: str, keys: int, rows: int, batches: int) -> Figures:
-    with _files() as home:
-        for number in range(batches):
-            _write(home, number, np.arange(rows, dtype=np.int64) * 7919 % keys)
-        progress = _run(_counted(_stream(spark, home), side), home)
-    later = progress[1:]
-    counted = sum(each["numInputRows"] for each in later)
-    if counted != rows * (batches - 1):
-        raise NothingMeasured(f"{side} counted {counted} rows of {rows * (batches - 1)}")
-    return {_RATE: counted / sum(each["durationMs"]["triggerExecution"] for each in later) * 1000}
+def _counting(spark: SparkSession, side: str, keys: int, rows: int, count: int) -> Figures:
+    with batches() as files:
+        for number in range(count):
+            files.write(pa.table({"k": keys_of(number, rows, keys)}))
+        took = files.run(_counted(files.stream(spark), side))
+    return {_RATE: rate(rows, took)}
 
 
 def _touching(spark: SparkSession, scale: Scale, stored: int) -> Figures:
     chance = np.random.default_rng(7)
-    with _files() as home:
+    with batches() as files:
         parts = np.array_split(np.arange(stored, dtype=np.int64), -(-stored // _AT_ONCE))
-        for number in range(len(parts) + scale.touched_batches):
-            some = number >= len(parts)
-            _write(home, number, chance.integers(0, stored, 10_000) if some else parts[number])
-        progress = _run(_counted(_stream(spark, home), HEADRACE), home)
+        touched = [chance.integers(0, stored, 10_000) for _ in range(scale.touched_batches)]
+        for each in (*parts, *touched):
+            files.write(pa.table({"k": each}))
+        took = files.run(_counted(files.stream(spark), HEADRACE))
     # The first few after a load find other workers, which read the state for the first time.
-    later = progress[len(parts) + 2 :]
-    return {_BATCH: statistics.median(each["durationMs"]["triggerExecution"] for each in later)}
+    return {_BATCH: statistics.median(took[len(parts) + 2 :])}
 
 
 def _counted(rows: DataFrame, side: str) -> DataFrame:
@@ -195,39 +177,6 @@ def _counted(rows: DataFrame, side: str) -> DataFrame:
         )
     inputs = {"events": Input(rows, ("k",))}
     return keyed(inputs, Counting(), flow="benchmark").output("counts")
-
-
-def _stream(spark: SparkSession, home: Path) -> DataFrame:
-    source = spark.readStream.schema("k bigint").option("maxFilesPerTrigger", 2)
-    return source.parquet(str(home / "source"))
-
-
-def _run(counted: DataFrame, home: Path) -> list[Any]:
-    query = (
-        counted.writeStream.format("noop")
-        .outputMode("update")
-        .option("checkpointLocation", str(home / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return [each for each in query.recentProgress if each["numInputRows"]]
-
-
-@contextlib.contextmanager
-def _files() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="headrace-state-") as name:
-        home = Path(name)
-        (home / "source").mkdir()
-        yield home
-
-
-def _write(home: Path, number: int, keys: "np.ndarray[Any, np.dtype[np.int64]]") -> None:
-    """A batch as two files, one for each core; Spark takes files in the order of their times."""
-    for half, part in enumerate(np.array_split(keys, 2)):
-        path = home / "source" / f"{number:04}-{half}.parquet"
-        pq.write_table(pa.table({"k": part}), path)
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
 if __name__ == "__main__":

@@ -11,10 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from headrace.testing.apache_kafka import ApacheKafka
 
 HEADRACE = "headrace"
 APACHE_KAFKA = "apache-kafka"
+
+on_one_cluster = pytest.mark.on_one_cluster
+"""For a test that takes long and would find out nothing more about Apache Kafka than others do.
+
+With --every-cluster it runs there as well.
+"""
 
 _READY_TIMEOUT_SECONDS = 20
 _ADDRESS = re.compile(r"(127\.0\.0\.1|localhost):(\d+)")

@@ -5,9 +5,11 @@ started once per session. Where Apache Kafka cannot run, its half is skipped wit
 """
 
 import itertools
+import os
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -41,15 +43,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="MASTER",
         help="the Spark that tests of flows run on; `standalone` starts a cluster for them",
     )
+    parser.addoption(
+        "--every-cluster",
+        action="store_true",
+        help="run on Apache Kafka also what other tests have shown there already",
+    )
+    parser.addoption(
+        "--examples",
+        type=int,
+        default=1,
+        help="how many random flows to compare with a plain computation (tests/streams/time)",
+    )
     parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "on_one_cluster: spared Apache Kafka but for --every-cluster"
+    )
     config.addinivalue_line("markers", "partitions(count): how many the `topic` fixture has")
     # kafka-python's own affair: it reads its schemas with functions that Python deprecated.
     config.addinivalue_line(
         "filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning"
     )
+    # Of every Spark that is started from here, in whatever process.
+    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out on Apache Kafka what other tests have shown there already, unless asked for."""
+    if not config.getoption("--every-cluster"):
+        config.hook.pytest_deselected(items=[each for each in items if _is_spared(each)])
+        items[:] = [each for each in items if not _is_spared(each)]
+
+
+def _is_spared(item: pytest.Item) -> bool:
+    markers = ("on_one_cluster", "apache_kafka")
+    return all(item.get_closest_marker(each) is not None for each in markers)
 
 
 @pytest.fixture(

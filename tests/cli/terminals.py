@@ -2,12 +2,18 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.clusters import Cluster
+
+_LOOKS = 1000
+"""How often to see whether a command waits, every hundredth of a second."""
 
 
 class Terminal:
@@ -27,6 +33,18 @@ class Terminal:
             read = self._read()
             assert read, f"{text!r} did not appear in {self.shown!r}"
             self.shown += read
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C once the command waits for what is typed.
+
+        Python would notice it only with the next key if it came a moment before that.
+        """
+        status = Path(f"/proc/{self.process.pid}/stat")
+        for _ in range(_LOOKS):
+            if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "S":
+                break
+            time.sleep(0.01)
+        self.process.send_signal(signal.SIGINT)
 
     def finish(self) -> int:
         """Read the screen to the end and return the exit code."""

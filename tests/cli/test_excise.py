@@ -192,7 +192,7 @@ def test_ctrl_c_at_the_question_erases_nothing(broker: Broker):
     cluster = Cluster("headrace", broker.bootstrap)
     with terminal("excise", TOPIC, "-k", "nobody", cluster=cluster) as screen:
         screen.wait_for("[y/N]:")
-        screen.process.send_signal(signal.SIGINT)
+        screen.interrupt()
         assert screen.finish() == 130
     assert "Aborted" not in screen.shown
 

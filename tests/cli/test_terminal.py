@@ -56,7 +56,7 @@ def test_ctrl_c_ends_typing_but_what_was_typed_is_delivered(
         typing.wait_for("Ctrl-D ends.")
         typing.type("one\n")
         watching.wait_for("one")
-        typing.process.send_signal(signal.SIGINT)
+        typing.interrupt()
         assert typing.finish() == 130
         assert f"Produced 1 record to {topic}." in typing.shown
 

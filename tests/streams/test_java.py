@@ -76,3 +76,21 @@ def test_the_launcher_drops_what_makes_java_complain(tmp_path: Path, version: in
     )
     passed = [line for line in result.stdout.splitlines() if not line.startswith(("--sun", "--en"))]
     assert passed == ["-Da=b c", *([gone] if kept else []), "Main", "*"]
+
+
+@pytest.mark.parametrize("installed_workers", [True, False])
+def test_a_driver_forgets_the_zip_of_spark_if_its_workers_need_none(
+    tmp_path: Path, installed_workers: bool
+):
+    program = tmp_path / "java"
+    program.write_text('#!/bin/sh\necho "${SPARK_HOME:-nowhere}"\n')
+    program.chmod(0o755)
+    Java(program, 17, "PATH's").write_launcher(tmp_path, installed_workers=installed_workers)
+
+    def home_of(*arguments: str) -> str:
+        command = [str(tmp_path / "bin" / "java"), "-cp", "jars/*", *arguments]
+        return subprocess.check_output(command, env={"SPARK_HOME": "there"}, text=True).strip()
+
+    driver = "org.apache.spark.deploy.SparkSubmit"
+    assert home_of(driver, "shell") == ("nowhere" if installed_workers else "there")
+    assert home_of("org.apache.spark.launcher.Main", driver, "shell") == "there"

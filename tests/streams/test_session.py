@@ -59,6 +59,17 @@ def test_the_session_that_is_there_is_used(spark: "SparkSession"):
     assert spark_session(StreamsSettings(memory=4 << 30)) is spark
 
 
+def test_workers_import_the_pyspark_that_is_installed(spark: "SparkSession", spark_master: str):
+    import pyspark
+
+    def place(_: int) -> str:
+        return str(sys.modules["pyspark"].__file__)
+
+    if not spark_master.startswith("local"):
+        pytest.skip("a cluster has a PySpark of its own")
+    assert spark.sparkContext.parallelize([0], 1).map(place).collect() == [pyspark.__file__]
+
+
 @pytest.mark.usefixtures("spark")
 def test_a_start_says_one_line_and_an_end_none():
     result = subprocess.run(

@@ -1,12 +1,9 @@
-"""The progress of running captures as text that Prometheus reads, over HTTP."""
+"""The progress of running captures as text that Prometheus reads."""
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable
 
 from headrace.capture.progress import CaptureProgress, Condition
-from headrace.settings import join_address, split_address
+from headrace.prometheus import escaped, written
 
 _Value = Callable[[CaptureProgress], float | None]
 
@@ -68,36 +65,6 @@ def exposition(captures: Iterable[CaptureProgress]) -> str:
         ]
         for each in captures:
             if (number := value(each)) is not None:
-                lines.append(f'headrace_capture_{name}{{capture="{each.name}"}} {number:.15g}')
+                labels = f'capture="{escaped(each.name)}"'
+                lines.append(f"headrace_capture_{name}{{{labels}}} {written(number)}")
     return "\n".join(lines) + "\n"
-
-
-@contextmanager
-def served(address: str, captures: Callable[[], Iterable[CaptureProgress]]) -> Iterator[str]:
-    """Serve the metrics at /metrics while the block runs; gives the address, port 0 resolved."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
-                self.send_error(404)
-                return
-            body = exposition(captures()).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-            pass
-
-    host, port = split_address(address)
-    with ThreadingHTTPServer((host, port), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, name="capture-metrics", daemon=True)
-        thread.start()
-        try:
-            yield join_address(host, server.server_port)
-        finally:
-            server.shutdown()
-            thread.join()

@@ -142,7 +142,8 @@ def _check(captures: "tuple[CaptureSettings, ...]") -> None:
 
 
 def _run(runs: "CaptureRuns", metrics: str | None) -> None:
-    from headrace.capture.metrics import served
+    from headrace.capture.metrics import exposition
+    from headrace.prometheus import served
 
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -155,7 +156,7 @@ def _run(runs: "CaptureRuns", metrics: str | None) -> None:
             return [run.progress for run in runs.runs]
 
         if metrics is not None:
-            address = resources.enter_context(served(metrics, progress))
+            address = resources.enter_context(served(metrics, lambda: exposition(progress())))
             remark(f"metrics at http://{address}/metrics")
         display = _Display()
         while not runs.ended(_SHOW_SECONDS):

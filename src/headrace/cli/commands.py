@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "capture": "Turn what changes in a database into streams.",
     "run": "Run the flows of a Python file until Ctrl-C or SIGTERM.",
     "flows": "List flows and their versions, promote one, drop one.",
+    "state": "Look into the state that flows keep.",
     "excise": "Erase records from a topic's history, for good.",
     "archive": "Look at an archive, check it, and rebuild a broker from it.",
 }

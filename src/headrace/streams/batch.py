@@ -8,7 +8,7 @@ from headrace.streams.connectors import BoundedKafka, Connector
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import TopicOutput
-from headrace.streams.plan import DELETED, Node, operator_of
+from headrace.streams.plan import DELETED, PROCESSED, Node, operators_of
 from headrace.streams.rows import Rows, Table
 from headrace.streams.running.stage import aliases_for
 from headrace.streams.writing import as_records
@@ -25,7 +25,8 @@ class Batch:
         november = flow.batch(start="2026-11-01", end="2026-12-01")
         november.df(large_orders).count()
 
-    The range holds for every source of the flow, in the place of where its streams start.
+    The range holds for every source of the flow, in the place of where its streams start. Windows
+    close at the end of it, so that no event is late.
     """
 
     def __init__(self, flow: "Flow", start: str, end: str) -> None:
@@ -39,7 +40,7 @@ class Batch:
             raise InvalidFlow(
                 f"These rows belong to flow {rows.flow.name}; ask {rows.flow.name}.batch(...)."
             )
-        _require_no_state(rows.node)
+        _require_bounded(rows.node)
         found = compile_node(rows.node, self._connector())
         if not isinstance(rows, Table):
             return found
@@ -53,7 +54,7 @@ class Batch:
             topics = [name for name, each in outputs.items() if isinstance(each, TopicOutput)]
             hint = did_you_mean(output, topics)
             raise InvalidFlow(f"Flow {self._flow.name} writes no topic as {output}; {hint}")
-        _require_no_state(found.node)
+        _require_bounded(found.node)
         return as_records(compile_node(found.node, self._connector()), found)
 
     def _connector(self) -> Connector:
@@ -65,10 +66,10 @@ class Batch:
         return f"<Batch of flow {self._flow.name!r} from {self._start} to {self._end}>"
 
 
-def _require_no_state(node: Node) -> None:
-    if (operator := operator_of(node)) is not None:
-        raise InvalidFlow(
-            f"{operator.label[0]} is computed while a flow runs and not over a bounded range. Take "
-            "the rows before it, and group them by window(...) of Spark; or read the topic that "
-            "its results are written to."
-        )
+def _require_bounded(node: Node) -> None:
+    for operator in operators_of(node):
+        if operator.time == PROCESSED:
+            raise InvalidFlow(
+                f"{operator.label[0]} is cut by when events are read, and a batch reads all of "
+                "them at once. Cut it by event time, or let the flow run."
+            )

@@ -1,5 +1,6 @@
 """Nodes become DataFrames: one function per kind of node, and a connector where rows come from."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ from headrace.streams.plan import (
     CHANGE,
     CONTROL,
     DELETED,
+    HIDDEN,
+    CorrectedTime,
     Expression,
     LateRows,
     Node,
@@ -19,6 +22,7 @@ from headrace.streams.plan import (
     Where,
     WindowAggregate,
     WithColumns,
+    operators_of,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from headrace.streams.connectors import Connector
+    from headrace.streams.plan import Telling
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
+    from headrace.streams.timing import EventTime
 
 
 def compile_node(node: Node, connector: "Connector", told: "Keyed | None" = None) -> "DataFrame":
@@ -41,34 +48,54 @@ def compile_node(node: Node, connector: "Connector", told: "Keyed | None" = None
     return _Compilation(connector, told).of(node)
 
 
-def compile_operator(node: WindowAggregate, connector: "Connector") -> "Keyed":
-    """An operator with state on the connector's rows; all that it tells is one DataFrame."""
-    return _Compilation(connector).operator(node)
+def compile_operators(
+    node: WindowAggregate, connector: "Connector", stored: "Sequence[StoredOperator]" = ()
+) -> "list[Keyed]":
+    """An operator with state on the connector's rows, behind those that it is behind.
+
+    All that the last one tells is one DataFrame. `stored` is what the checkpoint remembers of each,
+    if they have run before.
+    """
+    compilation = _Compilation(connector)
+    compilation.stored = stored
+    compilation.operator(node)
+    return [compilation.operators[each] for each in operators_of(node)]
 
 
 class _Compilation:
     """One run over a graph, in which a node that is used twice becomes one DataFrame."""
 
     def __init__(
-        self, connector: "Connector", told: "Keyed | None" = None, tick: int | None = None
+        self,
+        connector: "Connector",
+        told: "Keyed | None" = None,
+        telling: "Telling | None" = None,
+        time: "EventTime | None" = None,
     ) -> None:
+        """Take what topics have to tell of time, and which time that is, if windows follow."""
         self._connector = connector
         self._told = told
-        self._tick = tick
-        self._timed = False
+        self._telling = telling
+        self._time = time
         self._done: dict[Node, DataFrame] = {}
-        self._operators: dict[Node, Keyed] = {}
+        self.operators: dict[Node, Keyed] = {}
+        self.stored: Sequence[StoredOperator] = ()
 
     def operator(self, node: WindowAggregate) -> "Keyed":
-        from headrace.streams.windowing import keyed_windows, tick_of
+        from headrace.streams.timing import telling_of, time_of
+        from headrace.streams.windowing import keyed_windows
 
         if self._told is not None:
             return self._told
-        if node not in self._operators:
-            below = _Compilation(self._connector, tick=tick_of(node))
-            below._timed = True
-            self._operators[node] = keyed_windows(node, below.of(node.input))
-        return self._operators[node]
+        if node not in self.operators:
+            telling = self._telling or telling_of(node)
+            below = _Compilation(self._connector, telling=telling, time=time_of(node))
+            below.operators, below.stored = self.operators, self.stored
+            rows = below.of(node.input)
+            depth = len(operators_of(node.input))
+            stored = self.stored[depth] if depth < len(self.stored) else None
+            self.operators[node] = keyed_windows(node, rows, stored)
+        return self.operators[node]
 
     def of(self, node: Node) -> "DataFrame":
         from pyspark.errors import AnalysisException
@@ -84,9 +111,11 @@ class _Compilation:
     def _compiled(self, node: Node) -> "DataFrame":
         match node:
             case ReadTopics():
-                if not self._timed:
-                    return self._connector.read(node)
-                return self._connector.read(replace(node, tells_time=True, tick=self._tick))
+                return self._read(node)
+            case CorrectedTime():
+                from headrace.streams.correcting import corrected
+
+                return self._observed(node, corrected(self.of(node.input), node))
             case Where():
                 return _where(self.of(node.input), node)
             case Select():
@@ -94,9 +123,9 @@ class _Compilation:
             case WindowAggregate():
                 from headrace.streams.windowing import results
 
-                return results(node, self.operator(node).output("main"))
+                return results(node, self.operator(node), timed=self._telling is not None)
             case LateRows():
-                return self.operator(node.input).output("late")
+                return self.operator(node.input).output("late").drop(*HIDDEN)
             case Upserts():
                 return _upserts(self.of(node.input))
             case WithColumns():
@@ -104,6 +133,22 @@ class _Compilation:
                 return rows.withColumns({name: column(each) for name, each in node.named.items()})
             case Pipe():
                 return _piped(self.of(node.input), node)
+
+    def _read(self, node: ReadTopics) -> "DataFrame":
+        if self._telling is None:
+            return self._connector.read(node)
+        return self._observed(node, self._connector.read(replace(node, telling=self._telling)))
+
+    def _observed(self, node: Node, rows: "DataFrame") -> "DataFrame":
+        """The rows of a node, with what they tell of time if that is observed there."""
+        from headrace.streams.time.observed import observed
+
+        time, telling = self._time, self._telling
+        if time is None or telling is None or telling.time_from != "rows":
+            return rows
+        if time.origin is not node or not rows.isStreaming:
+            return rows
+        return observed(rows, time.column, time.rules)
 
 
 def column(expression: Expression) -> "Column":
@@ -131,7 +176,10 @@ def _upserts(changes: "DataFrame") -> "DataFrame":
     from pyspark.sql.functions import col
 
     # What a row was before does not matter to those who keep the last row of each key.
-    kept = changes.where(col(CHANGE) != "update_before")
+    wanted = col(CHANGE) != "update_before"
+    if CONTROL in changes.columns:
+        wanted = wanted | col(CONTROL).isNotNull()
+    kept = changes.where(wanted)
     return kept.withColumn(DELETED, col(CHANGE) == "delete").drop(CHANGE)
 
 
@@ -151,7 +199,8 @@ def _where(rows: "DataFrame", node: Where) -> "DataFrame":
 
 def _select(rows: "DataFrame", node: Select) -> "DataFrame":
     named = [column(each).alias(name) for name, each in node.named.items()]
-    kept = [DELETED] if node.table else [CONTROL] if CONTROL in rows.columns else []
+    kept = [DELETED] if node.table else []
+    kept += [each for each in HIDDEN if each in rows.columns]
     kept = [] if "*" in node.expressions else kept
     return rows.select(*map(column, node.expressions), *named, *kept)
 
@@ -173,4 +222,11 @@ def _made(rows: "DataFrame", node: Pipe) -> "DataFrame":
     if not isinstance(made, DataFrame):
         _, name = node.label
         raise InvalidFlow(f"pipe: {name} returned {made!r}; it must return a DataFrame.")
+    for each in HIDDEN:
+        if each in rows.columns and each not in made.columns:
+            _, name = node.label
+            raise InvalidFlow(
+                f"pipe: {name} leaves out the column {each}, which the windows behind it are cut "
+                "by; keep it."
+            )
     return made

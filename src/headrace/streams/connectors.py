@@ -69,7 +69,7 @@ class StreamingKafka:
         return self._counted(node, {**options_of(node, self.kafka), "on_error": "only"})
 
     def _counted(self, node: ReadTopics, options: dict[str, str]) -> "DataFrame":
-        if not skips(options) and not node.tells_time:
+        if not skips(options) and node.telling is None:
             return self._load(node, options)
         return counted(self._load(node, {**options, "count_skipped": "true"}))
 
@@ -131,15 +131,19 @@ def options_of(node: ReadTopics, kafka: KafkaSettings) -> dict[str, str]:
 
 
 def _time_options(node: ReadTopics) -> dict[str, str]:
-    if not node.tells_time or node.time is None:
+    telling = node.telling
+    if telling is None:
         return {}
+    told = {"time_from": telling.time_from, "time_tick_ms": telling.tick}
+    if telling.time_from != "column":
+        return {name: str(value) for name, value in told.items() if value is not None}
     rules = node.watermark or Watermark()
     given = {
+        **told,
         "time": node.time,
         "time_by": rules.by,
         "time_until": rules.until,
         "time_max_ahead_ms": None if rules.ahead is None else max(rules.ahead // 1000, 1),
-        "time_tick_ms": node.tick,
     }
     return {name: str(value) for name, value in given.items() if value is not None}
 

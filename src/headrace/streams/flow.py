@@ -18,7 +18,7 @@ from headrace.streams.realtime.refusals import require_possible, require_trigger
 from headrace.streams.rows import Rows, Stream, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.streams.batch import Batch
     from headrace.streams.connectors import Connector
@@ -245,6 +245,16 @@ class Flow:
         from headrace.streams.batch import Batch
 
         return Batch(self, position_option(start, "start"), position_option(end, "end"))
+
+    def state(self, table: str, *, operator: str | None = None) -> "DataFrame":
+        """The rows of a table that this flow keeps between batches, as of the last one done.
+
+        `headrace state show` lists what there is. `operator` says whose table it is, by the name of
+        an output, if several keep one of that name.
+        """
+        from headrace.streams.running.kept import rows_kept
+
+        return rows_kept(self, table, operator)
 
     def connector(self) -> "Connector":
         """What turns this flow's sources into streaming DataFrames."""

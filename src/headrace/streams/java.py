@@ -26,6 +26,14 @@ _DROPPED = ("--add-modules=jdk.incubator.vector",)
 _DROPPED_SINCE_24 = ("--add-opens=java.base/sun.security.action=*",)
 _ADDED_SINCE_24 = ("--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED")
 
+_FORGETTING = """\
+case " $* " in
+*" org.apache.spark.launcher.Main "*) ;;
+*) unset SPARK_HOME ;;
+esac
+"""
+"""For all but the program that composes Spark's command line, and looks for its jars there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Java:
@@ -35,8 +43,12 @@ class Java:
     version: int
     found_by: str
 
-    def write_launcher(self, home: Path) -> None:
-        """Make `home` a JAVA_HOME for Spark, whose `java` starts this one without its warnings."""
+    def write_launcher(self, home: Path, *, installed_workers: bool = False) -> None:
+        """Make `home` a JAVA_HOME for Spark, whose `java` starts this one without its warnings.
+
+        With `installed_workers`, a driver's Python processes import the PySpark that is installed.
+        Otherwise they take the one in a zip file in SPARK_HOME, and compile it anew each time.
+        """
         recent = self.version >= 24
         dropped = "|".join((*_DROPPED, *(_DROPPED_SINCE_24 if recent else ())))
         command = shlex.join([str(self.program), *(_ADDED_SINCE_24 if recent else ())])
@@ -51,6 +63,7 @@ class Java:
             '    *) set -- "$@" "$argument" ;;\n'
             "    esac\n"
             "done\n"
+            f"{_FORGETTING if installed_workers else ''}"
             f'exec {command} "$@"\n',
             encoding="utf-8",
         )

@@ -35,6 +35,12 @@ CONTROL = "_control"
 """The column of what a source tells of time: null in rows, and the only value of a row that tells
 it and is none."""
 
+PROCESSED = "_processed_at"
+"""The column of the clock of the batch in which a row is read, where windows are cut by that."""
+
+TIME_SOURCE = "_time_source"
+"""The column that names the source of time of a row, where time is observed behind the source."""
+
 CHANGE = "_change"
 """The column that tells what kind of change a row is: insert, update_before, update_after or
 delete."""
@@ -42,8 +48,26 @@ delete."""
 WINDOW = ("window_start", "window_end")
 """The columns that say which window a result is of."""
 
+WINDOW_TIME = "_window_time"
+"""The column of a result's own time, for the windows behind: the last moment of its window."""
+
+HIDDEN = (CONTROL, PROCESSED, TIME_SOURCE, WINDOW_TIME)
+"""Columns that verbs carry on without being asked to."""
+
 _COLUMN = re.compile(r"[^\W\d]\w*")
 _RENAMED = re.compile(r".*\sas\s+`?(\w+)`?\s*", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What a source tells of time, in control rows between its rows."""
+
+    time_from: str = "column"
+    """`column` if it observes the column of event time itself; `clock` if time is when a batch is
+    read; `rows` if time is observed behind it."""
+
+    tick: int | None = None
+    """Milliseconds of silence after which there is a batch that tells nothing but the time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,11 +91,8 @@ class ReadTopics:
     watermark: "Watermark | None" = None
     """What is known of its time, if more than what is usual."""
 
-    tells_time: bool = False
-    """Whether control rows are between the rows; compiling turns it on where they are needed."""
-
-    tick: int | None = None
-    """Milliseconds of silence after which there is a batch that tells nothing but the time."""
+    telling: "Telling | None" = None
+    """What is told of time between the rows; compiling says it where somebody wants to know."""
 
     @property
     def inputs(self) -> tuple["Node", ...]:
@@ -192,6 +213,47 @@ class WithColumns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CorrectedTime:
+    """The time of events by a clock that is trusted, from the clocks of those who sent them."""
+
+    input: "Node"
+    occurred: Expression
+    sent: Expression
+    received: Expression
+    into: str
+    flag: str
+    """The column that says of which rows the clocks cannot be believed."""
+
+    max_offset: int | None
+    max_delay: int | None
+    """Both in microseconds."""
+
+    implausible: str
+    watermark: "Watermark"
+
+    def __post_init__(self) -> None:
+        require_columns((self.occurred, self.sent, self.received), self.input, "corrected_time")
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """The rows whose time it is."""
+        return (self.input,)
+
+    @property
+    def columns(self) -> Columns:
+        """Those of its input, the time, and whether it can be believed."""
+        if self.input.columns is None:
+            return None
+        return tuple(dict.fromkeys((*self.input.columns, self.into, self.flag)))
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        made = f"{written(self.occurred)} + {written(self.received)} - {written(self.sent)}"
+        return "corrected_time", f"{self.into} = {made}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pipe:
     """Whatever a function makes of a DataFrame."""
 
@@ -230,7 +292,8 @@ class WindowAggregate:
     """The flow's name, for what it says when something is wrong."""
 
     def __post_init__(self) -> None:
-        require_columns((*self.by, self.time), self.input, "window")
+        time = () if self.time in (PROCESSED, WINDOW_TIME) else (self.time,)
+        require_columns((*self.by, *time), self.input, "window")
 
     @property
     def inputs(self) -> tuple["Node", ...]:
@@ -256,7 +319,10 @@ class WindowAggregate:
             for name, each in self.aggregates.items()
         ]
         within = f" within {self.lateness}" if self.lateness is not None else ""
-        return f"window {self.spec}", ", ".join((*said, f"late {self.late}{within}", self.emit))
+        cut = " of processing time" if self.time == PROCESSED else ""
+        return f"window {self.spec}{cut}", ", ".join(
+            (*said, f"late {self.late}{within}", self.emit)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,13 +371,26 @@ class Upserts:
 
 
 Node: TypeAlias = (
-    ReadTopics | Where | Select | WithColumns | Pipe | WindowAggregate | LateRows | Upserts
+    ReadTopics
+    | Where
+    | Select
+    | WithColumns
+    | CorrectedTime
+    | Pipe
+    | WindowAggregate
+    | LateRows
+    | Upserts
 )
 """One step of a flow."""
 
 
 def sources(node: Node) -> Iterator[ReadTopics]:
     """Where the rows of a node come from, each read once, in the order they are met."""
+    return (each for each in steps_of(node) if isinstance(each, ReadTopics))
+
+
+def steps_of(node: Node) -> Iterator[Node]:
+    """A node and all that its rows are made by, each once, those nearest to it first."""
     seen: set[Node] = set()
     waiting = [node]
     while waiting:
@@ -319,16 +398,26 @@ def sources(node: Node) -> Iterator[ReadTopics]:
         if each in seen:
             continue
         seen.add(each)
-        if isinstance(each, ReadTopics):
-            yield each
+        yield each
         waiting.extend(each.inputs)
 
 
 def operator_of(node: Node) -> WindowAggregate | None:
-    """The operator with state that rows are made by, if there is one; there is at most one."""
+    """The operator with state that rows are made by, if there is one; of several the last."""
     if isinstance(node, WindowAggregate):
         return node
     return next((found for each in node.inputs if (found := operator_of(each))), None)
+
+
+def operators_of(node: Node) -> list[WindowAggregate]:
+    """All operators with state that rows are made by, the first of them first."""
+    last = operator_of(node)
+    return [] if last is None else [*operators_of(last.input), last]
+
+
+def is_column(expression: Expression) -> bool:
+    """Whether an expression is nothing but the name of a column."""
+    return isinstance(expression, str) and _COLUMN.fullmatch(expression) is not None
 
 
 def require_columns(expressions: tuple[Expression, ...], node: Node, verb: str) -> None:
@@ -338,7 +427,7 @@ def require_columns(expressions: tuple[Expression, ...], node: Node, verb: str) 
         return
     folded = {"true", "false", "null", *(name.lower() for name in known)}
     for each in expressions:
-        if isinstance(each, str) and _COLUMN.fullmatch(each) and each.lower() not in folded:
+        if isinstance(each, str) and is_column(each) and each.lower() not in folded:
             hint = did_you_mean(each, known)
             raise UnknownColumn(f"{verb}: there is no column {each}; {hint}")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from headrace.streams.errors import InvalidFlow, UnknownColumn
 from headrace.streams.names import checked_choice, checked_name, did_you_mean
-from headrace.streams.plan import ReadTopics
+from headrace.streams.plan import ReadTopics, is_column
 from headrace.streams.positions import Position, position_option
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ def described_read(
     if watermark is not None:
         if time is None:
             raise InvalidFlow('A watermark is of event time: say which column that is, time="at".')
-        columns = (watermark.by, watermark.until)
-        _require_own(read, "watermark", tuple(each for each in columns if each is not None))
+        named = (watermark.by, watermark.until)
+        columns = tuple(each for each in named if each is not None and is_column(each))
+        _require_own(read, "watermark", columns)
     return read
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.streams.flow import Flow
+    from headrace.streams.time import Watermark
     from headrace.streams.windowing import Windowed
     from headrace.streams.windows import Window
     from headrace.streams.windows.durations import Duration
@@ -96,6 +97,53 @@ class Stream(Rows):
         """Keep the rows for which the condition is true."""
         return self._next(Where(self._node, condition))
 
+    def corrected_time(
+        self,
+        *,
+        occurred: Expression,
+        sent: Expression,
+        received: Expression,
+        into: str,
+        max_offset: "Duration | None" = None,
+        max_delay: "Duration | None" = None,
+        implausible: str = "received",
+        flag: str = "implausible_clock",
+        watermark: "Watermark | None" = None,
+    ) -> Self:
+        """Estimate when things happened, where the clocks of those who tell it cannot be trusted.
+
+        Args:
+            occurred: When it happened, by the clock of the device.
+            sent: When the device sent it, by the same clock.
+            received: When it arrived, by a clock that is trusted. The difference to `sent` is how
+                far the device's clock is off, but for the time that the way took.
+            into: The column of the corrected time, which is the event time from here on.
+            max_offset: How far off a clock may be to be believed.
+            max_delay: How long after an event it may be sent to be believed.
+            implausible: The time of events whose clocks cannot be believed: when they were
+                `received`, or `none`. Either way they are kept, flagged and counted.
+            flag: The column that says of which rows the clocks are not believed.
+            watermark: What is known of the corrected time; by default what the stream says.
+
+        Time is observed here: a `where` in front of this holds it back, one behind does not.
+        """
+        from headrace.streams.correcting import described
+
+        return self._next(
+            described(
+                self._node,
+                occurred=occurred,
+                sent=sent,
+                received=received,
+                into=into,
+                max_offset=max_offset,
+                max_delay=max_delay,
+                implausible=implausible,
+                flag=flag,
+                watermark=watermark,
+            )
+        )
+
     def window(
         self,
         spec: "Window",
@@ -104,8 +152,9 @@ class Stream(Rows):
         late: str = "drop",
         lateness: "Duration | None" = None,
         emit: str = "final",
+        time: str = "event",
     ) -> "Windowed":
-        """Cut event time into windows, of which `agg` then computes something.
+        """Cut time into windows, of which `agg` then computes something.
 
         Args:
             spec: `tumbling`, `hopping`, `sliding` or `session` of `headrace.streams.windows`.
@@ -116,13 +165,16 @@ class Stream(Rows):
             lateness: How long a window can be corrected, for which its results are kept.
             emit: `final` says a result once, when the watermark has passed the window; `updates`
                 with every batch that changes it, `every 10 seconds` so often by the clock.
+            time: `event` for when things happened, or `processing` for when the batch that reads
+                them is planned, which counts spikes that never were.
 
-        The time is the stream's `time`, and how far it has come its `watermark` says.
+        Event time is the stream's `time`, and how far it has come its `watermark` says; of the
+        changes of other windows it is the last moment of the window.
         """
         from headrace.streams.windowing import Windowed
 
         groups = (by,) if isinstance(by, str) else tuple(by)
-        return Windowed(self._flow, self._node, spec, groups, late, lateness, emit)
+        return Windowed(self._flow, self._node, spec, groups, late, lateness, emit, time)
 
 
 class Table(Rows):

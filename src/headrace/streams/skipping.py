@@ -13,7 +13,7 @@ from headrace.streams.plan import CONTROL
 from headrace.streams.source.columns import COUNTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 _METRIC: Final = "headrace.skipped."
@@ -42,6 +42,20 @@ def counted(rows: "DataFrame") -> "DataFrame":
     return observed.where(" and ".join(f"{name} is null" for name in COUNTS)).drop(*COUNTS)
 
 
+def counted_implausible(rows: "DataFrame", number: "Column") -> "DataFrame":
+    """The rows, with the sum of a column as what the clocks of a batch were implausible."""
+    from uuid import uuid4
+
+    from pyspark.sql.functions import lit
+    from pyspark.sql.functions import sum as total
+
+    if not rows.isStreaming:
+        return rows
+    *others, counted = COUNTS
+    nothing = [total(lit(0)).alias(name) for name in (*others, _ROWS)]
+    return rows.observe(f"{_METRIC}{uuid4().hex}", total(number).alias(counted), *nothing)
+
+
 class Skipped(NamedTuple):
     """What the tasks of a batch left out."""
 
@@ -50,6 +64,9 @@ class Skipped(NamedTuple):
 
     lost: int = 0
     """Offsets whose records were gone when a task came to them."""
+
+    implausible: int = 0
+    """Events whose time was too far ahead of the clock to count for the watermark."""
 
     rows: int = 0
     """The rows that said so, which Spark takes for rows of the source."""

@@ -1,23 +1,28 @@
 """`stream.window(...).agg(...)`: from the words to a node, and from the node to keyed state."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from headrace.streams.errors import InvalidFlow
-from headrace.streams.names import did_you_mean
+from headrace.streams.names import checked_choice, did_you_mean
 from headrace.streams.plan import (
     CHANGE,
     CONTROL,
+    PROCESSED,
+    WINDOW,
+    WINDOW_TIME,
     LateRows,
     Node,
     Upserts,
     WindowAggregate,
-    operator_of,
+    operators_of,
     require_columns,
-    sources,
 )
 from headrace.streams.rows import Stream, Table
-from headrace.streams.time import Watermark
+from headrace.streams.timing import event_time, require_read, time_of
+from headrace.streams.windows.kinds import Session, Sliding
 from headrace.streams.windows.policies import policy
 
 if TYPE_CHECKING:
@@ -25,9 +30,11 @@ if TYPE_CHECKING:
 
     from headrace.streams.flow import Flow
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
     from headrace.streams.windows import Window
     from headrace.streams.windows.durations import Duration
-    from headrace.streams.windows.expressions import Applied
+    from headrace.streams.windows.expressions import Applied, Parts
+    from headrace.streams.windows.measures import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +48,16 @@ class Windowed:
     late: str
     lateness: "Duration | None"
     emit: str
+    time: str = "event"
 
     def __post_init__(self) -> None:
         policy(self.late, self.lateness, self.emit)
         require_columns(self.by, self.node, "window")
-        if (before := operator_of(self.node)) is not None:
+        checked_choice("time", self.time, ("event", "processing"))
+        if self.time == "processing" and self.late != "drop":
             raise InvalidFlow(
-                f"{before.label[0]} is in front of another window; let its results be a topic, "
-                "with flow.topic, and read that with flow.stream."
+                f'late={self.late!r} makes no sense with time="processing": nothing is read before '
+                "its time. Leave it out, or cut the windows by event time."
             )
 
     def agg(self, **aggregates: "str | Applied") -> "WindowTable":
@@ -61,7 +70,11 @@ class Windowed:
 
         if not aggregates:
             raise InvalidFlow('agg needs something to compute, as in n="count(*)".')
-        time = _time_of(self.node)
+        if self.time == "processing":
+            require_read(self.node)
+            time = PROCESSED
+        else:
+            time = event_time(self.node).column
         node = WindowAggregate(
             self.node,
             self.spec,
@@ -119,8 +132,13 @@ class WindowTable(Table):
         return Table(self._flow, node, self.key)
 
 
-def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
-    """The operator of windows on its input, which has control rows among the others."""
+def keyed_windows(
+    node: WindowAggregate, rows: "DataFrame", stored: "StoredOperator | None" = None
+) -> "Keyed":
+    """The operator of windows on its input, which has control rows among the others.
+
+    `stored` is what the checkpoint remembers of it, if it has run before.
+    """
     from pyspark.sql.functions import expr, lit
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -131,72 +149,103 @@ def keyed_windows(node: WindowAggregate, rows: "DataFrame") -> "Keyed":
     from headrace.streams.windows.operators import window_operator
 
     _require_time(node, rows)
+    depth = len(operators_of(node.input))
     parts = taken_apart(node.aggregates)
     events = rows.withColumns({name: expr(each) for name, each in parts.arguments.items()})
     if node.late == "drop":
-        chosen = dict.fromkeys((*node.by, node.time, *parts.arguments, CONTROL))
+        told = [CONTROL] if CONTROL in events.columns else []
+        chosen = dict.fromkeys((*node.by, node.time, *parts.arguments, *told))
         events = events.select(*(f"`{name}`" for name in chosen))
     if not node.by:
         events = events.withColumn(EVERYTHING, lit(0).cast("byte"))
     operator = window_operator(
-        "window",
+        f"window-{depth + 1}" if depth else "window",
         node.spec,
         by=node.by,
-        aggregates=parts.calls,
+        aggregates=_calls(parts, stored),
         time=node.time,
         input_schema=to_arrow_schema(events.drop(CONTROL).schema, timezone="UTC"),
         late=node.late,
         lateness=node.lateness,
         emit=node.emit,
     )
-    tracker = Tracker(_rules_of(node))
+    tracker = Tracker(time_of(node).rules)
     inputs = {INPUT: Input(events, node.by or (EVERYTHING,))}
-    return keyed(inputs, operator, flow=node.flow, watermark=tracker)
+    buckets = None if stored is None else stored.buckets
+    return keyed(inputs, operator, flow=node.flow, watermark=tracker, buckets=buckets)
 
 
-def results(node: WindowAggregate, main: "DataFrame") -> "DataFrame":
-    """The changes of the table, with the expressions over what the window has computed."""
+def results(node: WindowAggregate, keyed: "Keyed", *, timed: bool = False) -> "DataFrame":
+    """The changes of the table, with the expressions over what the window has computed.
+
+    With `timed`, for windows behind these, with their own time and control rows between them.
+    """
     from pyspark.sql.functions import expr
 
+    from headrace.streams.time.relaying import relayed
     from headrace.streams.windows.expressions import taken_apart
 
+    main = relayed(keyed, "main", _behind(node)) if timed else keyed.output("main")
     parts = taken_apart(node.aggregates)
     kept = [f"`{name}`" for name in node.key]
     made = [expr(each).alias(name) for name, each in parts.results.items()]
-    return main.select(*kept, *made, CHANGE)
+    if not timed:
+        return main.select(*kept, *made, CHANGE)
+    # The end of a window is the first moment of the next, unless it is an event's own time.
+    _, end = WINDOW
+    last = end if isinstance(node.spec, Sliding) else f"{end} - interval 1 microsecond"
+    return main.select(*kept, *made, CHANGE, expr(last).alias(WINDOW_TIME), CONTROL)
 
 
-def tick_of(node: WindowAggregate) -> int | None:
-    """Milliseconds of silence after which windows have to look at the clock; None for never."""
-    said = policy(node.late, node.lateness, node.emit)
-    waits = [_rules_of(node).patience, said.interval or None]
-    return min((max(each // 1000, 1) for each in waits if each is not None), default=None)
+def states_of(
+    node: WindowAggregate, keyed: "Sequence[Keyed]", stored: "Sequence[StoredOperator]" = ()
+) -> "tuple[StoredOperator, ...]":
+    """What the checkpoint of windows has to remember, if it remembered `stored` before.
 
-
-def state_of(node: WindowAggregate, keyed: "Keyed") -> str:
-    """What the stored state of windows depends on, in words that are the same for equal state."""
-    made = ", ".join(
-        f"{name} = {each if isinstance(each, str) else repr(each)}"
-        for name, each in node.aggregates.items()
+    Of several windows behind each other, that of each.
+    """
+    return tuple(
+        _state_of(each, made, before)
+        for each, made, before in zip_longest(operators_of(node), keyed, stored[: len(keyed)])
     )
+
+
+def _state_of(
+    node: WindowAggregate, keyed: "Keyed", stored: "StoredOperator | None"
+) -> "StoredOperator":
+    from headrace.streams.state.evolution import shape_of
+    from headrace.streams.state.remembering import StoredOperator
+    from headrace.streams.windows.expressions import taken_apart
+
     said = policy(node.late, node.lateness, node.emit)
     by = ", ".join(node.by) or "nothing"
-    return f"window {node.spec} by {by} of {made}; {said}; {keyed.buckets} buckets"
-
-
-def _rules_of(node: WindowAggregate) -> Watermark:
-    read = next(sources(node))
-    return read.watermark or Watermark()
-
-
-def _time_of(node: Node) -> str:
-    for read in sources(node):
-        if read.time is not None:
-            return read.time
-    raise InvalidFlow(
-        "A window needs to know when things happened: name the column where the stream is read, "
-        'as in flow.stream(..., time="at").'
+    cut = " of processing time" if node.time == PROCESSED else ""
+    results = "can change" if said.remembers else "are final"
+    calls = _calls(taken_apart(node.aggregates), stored)
+    return StoredOperator(
+        f"window {node.spec}{cut} by {by} with results that {results} once they are told",
+        keyed.buckets,
+        shape_of(keyed.description),
+        {name: call.added for name, call in calls.items()},
+        {"lateness": said.lateness},
     )
+
+
+def _calls(parts: "Parts", stored: "StoredOperator | None") -> "dict[str, Call]":
+    """The aggregates, each with whether there may be state that was kept without it."""
+    if stored is None:
+        return parts.calls
+    return {
+        name: replace(call, added=stored.parts.get(name, True))
+        for name, call in parts.calls.items()
+    }
+
+
+def _behind(node: WindowAggregate) -> int:
+    """How far behind the watermark the time of a result can be that is yet to be told."""
+    lateness = policy(node.late, node.lateness, node.emit).lateness
+    # A session ends only when the watermark is past its end.
+    return lateness + isinstance(node.spec, Session)
 
 
 def _require_time(node: WindowAggregate, rows: "DataFrame") -> None:

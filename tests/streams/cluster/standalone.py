@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,6 +53,8 @@ class StandaloneSpark:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        # Processes end with the thread that has started them, which may not be that of a test.
+        self._starter = ThreadPoolExecutor(1, "standalone-spark")
         self._master_port, self._worker_port = free_ports(2)
         self.master = f"spark://127.0.0.1:{self._master_port}"
         """What flows are told."""
@@ -125,7 +128,8 @@ class StandaloneSpark:
         # Port 0 of the web page is any that is free.
         place = ("--host", "127.0.0.1", "--webui-port", "0")
         with self._log(role).open("ab") as log:
-            self._processes[role] = subprocess.Popen(
+            self._processes[role] = self._starter.submit(
+                subprocess.Popen,
                 [*_with_us(), str(program), name, *place, *arguments],
                 cwd=self._directory,
                 env=environment,
@@ -133,7 +137,7 @@ class StandaloneSpark:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-            )
+            ).result()
 
     def _await(self, role: str, words: str, times: int = 1) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -160,6 +164,7 @@ class StandaloneSpark:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        self._starter.shutdown()
 
 
 _JOINED = "Successfully registered with master"

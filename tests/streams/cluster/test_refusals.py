@@ -17,7 +17,7 @@ from headrace.kafka import ClusterError
 from headrace.settings import Settings
 from headrace.streams import Flow
 from headrace.streams.running import CheckpointMismatch, FlowAlreadyRunning, QueryGivenUp
-from tests.clusters import Cluster
+from tests.clusters import Cluster, on_one_cluster
 from tests.secure_kafka import PASSWORD, SecureKafka
 from tests.streams.topics import Topics
 
@@ -41,6 +41,7 @@ def copying(
     return copy
 
 
+@on_one_cluster
 def test_records_that_a_schema_does_not_fit_are_named_and_read_with_one_that_does(
     spark: "SparkSession", topics: Topics, tmp_path: Path, fresh_name: str
 ):
@@ -54,6 +55,7 @@ def test_records_that_a_schema_does_not_fit_are_named_and_read_with_one_that_doe
     assert topics.read(f"{fresh_name}-out") == [(None, {"customer": "ada", "price": "a lot"})]
 
 
+@on_one_cluster
 def test_the_checkpoint_of_another_flow_is_refused_and_left_as_it_is(
     spark: "SparkSession", topics: Topics, tmp_path: Path, fresh_name: str
 ):
@@ -87,6 +89,7 @@ def running_elsewhere(
 
 
 @pytest.mark.timeout(300)
+@on_one_cluster
 def test_behind_a_url_a_second_run_is_refused_until_the_first_is_dead(
     spark: "SparkSession", topics: Topics, tmp_path: Path, fresh_name: str
 ):
@@ -104,6 +107,7 @@ def test_behind_a_url_a_second_run_is_refused_until_the_first_is_dead(
 
 
 @pytest.mark.timeout(300)
+@on_one_cluster
 def test_a_run_that_slept_is_told_that_another_has_taken_over(
     spark: "SparkSession", topics: Topics, tmp_path: Path, fresh_name: str
 ):

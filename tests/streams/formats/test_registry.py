@@ -12,6 +12,7 @@ from headrace.streams.formats import (
     row_schema,
     schema_of,
 )
+from headrace.streams.formats.errors import RegistryUnreachable
 from headrace.streams.formats.json_schema import json_schema_columns
 from headrace.streams.formats.registry import BACKOFF_SECONDS, RegisteredSchema, Registry
 from tests.streams.formats.registry_server import RegistryServer
@@ -49,7 +50,7 @@ def test_another_address_is_tried(registry: RegistryServer):
 def test_a_registry_that_is_down_fails_with_its_address():
     client = Registry("http://user:secret@127.0.0.1:1", pause=lambda _: None)
     with pytest.raises(
-        RegistryFailed, match=r"http://127.0.0.1:1 did not answer.*5 times"
+        RegistryUnreachable, match=r"http://127.0.0.1:1 did not answer.*5 times"
     ) as error:
         client.schema(1)
     assert "secret" not in str(error.value)

@@ -13,7 +13,7 @@ from headrace.streams.realtime import jars
 from headrace.streams.running import CheckpointMismatch, QueryGivenUp, QueryState
 from headrace.streams.running.checkpoints import committed_in
 from headrace.streams.running.places import LocalPlace
-from tests.clusters import Cluster
+from tests.clusters import Cluster, on_one_cluster
 from tests.streams.topics import Topics
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def test_a_flow_in_real_time_follows_its_topic_stops_and_goes_on(
 
 
 @pytest.mark.parametrize("bad", [b"?", None, b'{"price": "much"}', b'{"customer": "\xff"}'])
+@on_one_cluster
 def test_a_record_that_does_not_parse_fails_the_query(
     connected: "SparkSession",
     topics: Topics,
@@ -102,6 +103,7 @@ def test_a_record_that_does_not_parse_fails_the_query(
     assert topics.read(target) == []
 
 
+@on_one_cluster
 def test_raw_records_start_where_they_are_told_and_go_where_each_says(
     connected: "SparkSession",
     topics: Topics,
@@ -120,6 +122,7 @@ def test_raw_records_start_where_they_are_told_and_go_where_each_says(
     assert [value for _, value in topics.read(other)] == [{"n": 3}]
 
 
+@on_one_cluster
 def test_a_batch_is_not_continued_in_real_time(
     connected: "SparkSession",
     topics: Topics,
@@ -141,6 +144,7 @@ def test_a_batch_is_not_continued_in_real_time(
     assert len(topics.read(f"{target}.lane")) == 1
 
 
+@on_one_cluster
 def test_what_a_pipe_brings_in_is_refused_before_it_runs(
     connected: "SparkSession", topics: Topics, new_topic: "TopicFactory", tmp_path: Path
 ):

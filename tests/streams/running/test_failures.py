@@ -66,5 +66,22 @@ def test_a_cluster_without_leaders_is_waited_for():
     assert root_cause(RuntimeError(OURS.replace(OURS.splitlines()[-1], said))).passing
 
 
+def test_a_registry_that_is_down_is_waited_for_and_one_that_refuses_us_is_not():
+    said = "headrace.streams.formats.errors.{}: the schema registry at http://one did not answer."
+    for kind, passing in (("RegistryUnreachable", True), ("RegistryFailed", False)):
+        told = OURS.replace(OURS.splitlines()[-1], said.format(kind))
+        assert root_cause(RuntimeError(told)).passing is passing
+
+
+class OfAJavaThatIsGone(Exception):
+    def __str__(self) -> str:
+        raise ConnectionRefusedError
+
+
+def test_an_exception_that_can_say_nothing_any_more_is_called_by_its_name():
+    cause = root_cause(OfAJavaThatIsGone())
+    assert cause.message == "OfAJavaThatIsGone, and Spark's Java is gone"
+
+
 def test_an_exception_without_a_word_is_called_by_its_name():
     assert root_cause(ValueError()).message == "ValueError"

@@ -61,6 +61,9 @@ class Rows:
     def __init__(self, *attempts: Attempt) -> None:
         self.writeStream = Writer(iter(attempts))
 
+    def mapInArrow(self, function: object, schema: str) -> "Rows":  # noqa: N802 - Spark's name
+        return self
+
 
 def fails(error: Exception) -> Attempt:
     def attempt(writer: Writer) -> None:

@@ -17,7 +17,7 @@ from headrace.streams.running import (
     QueryState,
     run_all,
 )
-from tests.clusters import Cluster
+from tests.clusters import Cluster, on_one_cluster
 from tests.streams.topics import Topics
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def test_a_running_flow_follows_its_topic_and_ends_when_asked(
     assert len(topics.read(f"{name}-out")) == 2
 
 
+@on_one_cluster
 def test_a_poison_batch_is_given_up_and_the_other_query_goes_on(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):
@@ -120,6 +121,7 @@ def test_a_poison_batch_is_given_up_and_the_other_query_goes_on(
     assert topics.read(f"{name}-bad") == []
 
 
+@on_one_cluster
 def test_an_edit_that_the_state_cannot_follow_is_refused(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):
@@ -143,6 +145,7 @@ def test_an_edit_that_the_state_cannot_follow_is_refused(
     assert topics.read(f"{name}-out")[-1] == ("ada", {"customer": "ada", "count": 3})
 
 
+@on_one_cluster
 def test_a_query_keeps_the_shuffle_partitions_that_it_began_with(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):
@@ -166,6 +169,7 @@ def test_a_query_keeps_the_shuffle_partitions_that_it_began_with(
     assert last == {each: {"customer": each, "count": 2} for each in "abcdef"}
 
 
+@on_one_cluster
 def test_what_spark_does_not_understand_is_said_before_anything_runs(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):
@@ -180,6 +184,7 @@ def test_what_spark_does_not_understand_is_said_before_anything_runs(
         _ = orders.pipe(lambda df: 7).df  # type: ignore[arg-type, return-value]
 
 
+@on_one_cluster
 def test_a_topic_that_is_not_there_is_named_with_a_suggestion(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):
@@ -210,6 +215,7 @@ def test_a_table_is_its_latest_rows_and_tells_its_changes(
     ]
 
 
+@on_one_cluster
 def test_a_table_rejects_what_belongs_to_no_key(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):
@@ -231,6 +237,7 @@ def test_a_table_rejects_what_belongs_to_no_key(
     assert flow.batch().df(users).collect() == [(2, 40)]
 
 
+@on_one_cluster
 def test_what_is_skipped_is_counted_once_though_its_batch_is_repeated(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):
@@ -260,6 +267,7 @@ def test_what_is_skipped_is_counted_once_though_its_batch_is_repeated(
     assert doubled.written == 2
 
 
+@on_one_cluster
 def test_a_batch_is_the_same_code_over_a_range(
     spark: "SparkSession", topics: Topics, tmp_path: Path, name: str
 ):
@@ -275,6 +283,7 @@ def test_a_batch_is_the_same_code_over_a_range(
         part.records(f"{name}-ou")
 
 
+@on_one_cluster
 def test_several_flows_run_side_by_side_with_metrics(
     spark: "SparkSession",
     topics: Topics,

@@ -8,10 +8,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from headrace.prometheus import served
+from headrace.streams.running.branches import Heard
 from headrace.streams.running.display import Lines, display_for, line_of
-from headrace.streams.running.metrics import exposition, served
+from headrace.streams.running.metrics import exposition
 from headrace.streams.running.progress import QueryProgress, QueryState, Tally
 from headrace.streams.running.screen import Bar, CatchingUp, Screen
+from headrace.streams.time.standing import SourceTime, Standing
 
 RUNNING = QueryProgress(
     "shop", "large", QueryState.RUNNING, 7, read=1200, written=80, rate=950.4, batch_ms=120, lag=3
@@ -79,8 +82,8 @@ def test_the_backlog_of_a_first_batch_is_counted_from_where_it_begins():
 def test_what_was_skipped_is_added_up_and_shown():
     first, second, idle = Progress(0, 6, end=5), Progress(1, 7, end=12), Progress(2, 0, idle=True)
     first.observedMetrics = {
-        "headrace.skipped.a": {"_rejected": 3, "_lost": 2, "_rows": 1},
-        "headrace.skipped.b": {"_rejected": None, "_lost": None, "_rows": 0},
+        "headrace.skipped.a": {"_rejected": 3, "_lost": 2, "_implausible": 4, "_rows": 1},
+        "headrace.skipped.b": {"_rejected": None, "_lost": None, "_implausible": None, "_rows": 0},
         "another": {"_rejected": 100},
     }
     offsets = '{"topics": {"orders": {"0": 12}}, "lost": {"orders": {"0": %d}}}'
@@ -89,16 +92,50 @@ def test_what_was_skipped_is_added_up_and_shown():
     tally = Tally("shop", "large")
     tally.look_at(Query(first, second, idle))  # type: ignore[arg-type]
     now = tally.now
-    assert (now.read, now.rejected, now.lost) == (12, 3, 6)
-    assert line_of(now).endswith("3 rejected, 6 lost")
-    assert line_of(replace(now, late=2)).endswith("3 rejected, 6 lost, 2 late")
+    assert (now.read, now.rejected, now.lost, now.implausible) == (12, 3, 6, 4)
+    assert line_of(now).endswith("3 rejected, 6 lost, 4 implausible")
+    assert line_of(replace(now, late=2)).endswith("3 rejected, 6 lost, 2 late, 4 implausible")
     text = exposition([now])
     assert 'headrace_flow_records_rejected_total{flow="shop",output="large"} 3\n' in text
     assert 'headrace_flow_records_lost_total{flow="shop",output="large"} 6\n' in text
+    assert 'headrace_flow_events_implausible_total{flow="shop",output="large"} 4\n' in text
     stream = io.StringIO()
     with Screen(stream) as screen:
         screen.show([now])
     assert "shop.large: 3 rejected, 6 lost" in stream.getvalue()
+
+
+def test_how_far_time_has_come_is_shown_with_who_holds_it_back():
+    ten = 1_767_261_600_000_000
+    slow, quick, gone = (
+        SourceTime("slow", ten, ten, idle=False),
+        SourceTime('"quick"', ten + 90_500_000, ten, idle=False),
+        SourceTime("gone", ten - 5_000_000, 0, idle=True),
+    )
+    tally = Tally("shop", "counts")
+    tally.heard(Heard(2, Standing(ten, ten, (gone, quick, slow))))
+    tally.heard(Heard())
+    now = tally.now
+    assert now.late == 2
+    assert now.time is not None
+    assert now.time.holding == "slow"
+    said = "watermark 2026-01-01T10:00:00Z, held back by slow, 1 of 3 idle"
+    assert line_of(now).endswith(f"{said}, 2 late")
+    stream = io.StringIO()
+    screen = Screen(stream)
+    screen._console = Console(file=stream, width=300)
+    screen._live.console = screen._console
+    with screen:
+        screen.show([now])
+    assert f"shop.counts: {said} (slow at 2026-01-01T10:00:00Z" in stream.getvalue()
+    assert "gone idle since 2026-01-01T09:59:55Z" in stream.getvalue()
+    text = exposition([now])
+    labels = 'flow="shop",output="counts"'
+    assert f"headrace_flow_watermark_seconds{{{labels}}} 1767261600\n" in text
+    quoted = f'{labels},source="\\"quick\\""'
+    assert f"headrace_flow_source_bound_seconds{{{quoted}}} 1767261690.5\n" in text
+    assert f'headrace_flow_source_holds_back{{{labels},source="slow"}} 1\n' in text
+    assert f'headrace_flow_source_idle{{{labels},source="gone"}} 1\n' in text
 
 
 def test_lines_are_written_now_and_then_and_at_the_end():
@@ -157,7 +194,7 @@ def test_prometheus_reads_every_query():
 
 
 def test_metrics_are_served_while_the_flow_runs():
-    with served("127.0.0.1:0", lambda: [RUNNING]) as address:
+    with served("127.0.0.1:0", lambda: exposition([RUNNING])) as address:
         with urllib.request.urlopen(f"http://{address}/metrics") as answer:
             assert answer.read().decode() == exposition([RUNNING])
         with pytest.raises(urllib.error.HTTPError) as raised:

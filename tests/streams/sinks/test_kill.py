@@ -194,7 +194,7 @@ def kills(pytestconfig: pytest.Config, cluster: Cluster) -> int:
     asked: int | None = pytestconfig.getoption("--kills")
     if asked is None and cluster.name == APACHE_KAFKA:
         pytest.skip("one cluster is enough for a few kills; --kills N kills on both")
-    return 3 if asked is None else asked
+    return 2 if asked is None else asked
 
 
 @pytest.mark.slow

@@ -1,11 +1,12 @@
 """What tasks of the source tell of time, without a cluster."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from headrace.kafka import Partition
-from headrace.streams.plan import CONTROL
+from headrace.streams.plan import CONTROL, PROCESSED, TIME_SOURCE
 from headrace.streams.source.options import parse_options
 from headrace.streams.source.schema import judging_schema, source_schema
 from headrace.streams.time.control import Observation
@@ -53,7 +54,22 @@ def test_what_was_skipped_is_told_beside():
         count_skipped="true",
     )
     assert [each["_rejected"] for each in rows] == [None, 1, None]
+    assert [each["_implausible"] for each in rows] == [None, 1, None]
     assert Observation.from_bytes(rows[-1][CONTROL]).implausible == 1
+
+
+def test_rows_have_the_clock_of_their_batch_where_time_is_when_they_are_read():
+    rows = read(b'{"n": 1}', time_from="clock")
+    assert rows[0][PROCESSED] == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
+    told = Observation.from_bytes(rows[1][CONTROL])
+    assert told == Observation(60_000_000, {PROCESSED: 60_000_000})
+    assert read(time_from="clock")[0][CONTROL] == rows[1][CONTROL]
+
+
+def test_rows_name_their_source_where_time_is_observed_behind_them():
+    control, row = read(b'{"n": 1}', time_from="rows")
+    assert Observation.from_bytes(control[CONTROL]) == Observation(60_000_000)
+    assert (row["n"], row[TIME_SOURCE], row[CONTROL]) == (1, "t-1", None)
 
 
 def test_without_a_time_nothing_is_told():

@@ -15,7 +15,7 @@ from headrace.kafka.connection import connect
 from headrace.kafka.raw_positions import committed
 from headrace.settings import KafkaSettings
 from headrace.streams.source import register
-from tests.clusters import Cluster
+from tests.clusters import Cluster, on_one_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,10 +102,12 @@ def test_a_batch_read_has_typed_rows_and_what_was_included(spark, cluster, topic
     assert len(rows) == 3
 
 
+@on_one_cluster
 def test_an_empty_topic_has_no_rows(spark, cluster, topic) -> None:
     assert read(spark, cluster, topic).count() == 0
 
 
+@on_one_cluster
 def test_raw_records_are_keys_and_values(spark, cluster, topic) -> None:
     produce(cluster, topic, range(1))
     options = {"bootstrap": cluster.bootstrap, "topics": topic}
@@ -113,6 +115,7 @@ def test_raw_records_are_keys_and_values(spark, cluster, topic) -> None:
     assert row.asDict() == {"key": b"k0", "value": b'{"id": 0, "name": "n0"}'}
 
 
+@on_one_cluster
 def test_a_large_partition_is_read_by_several_tasks(spark, cluster, topic) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50})
     for number in range(120_000):
@@ -136,11 +139,13 @@ def test_a_query_reads_each_record_once_over_restarts(cluster, topic, run: Run, 
     assert list(committed(connection, group, partitions).values()) == [3, 2]
 
 
+@on_one_cluster
 def test_a_backlog_becomes_many_batches(cluster, topic, run: Run) -> None:
     produce(cluster, topic, range(5))
     assert run(max_records_per_batch="2") == [(0, 0), (0, 1), (1, 2), (1, 3), (2, 4)]
 
 
+@on_one_cluster
 def test_a_first_batch_that_is_run_again_reads_the_same(cluster, topic, run: Run) -> None:
     produce(cluster, topic, range(3))
     with pytest.raises(Exception, match="not today"):
@@ -160,6 +165,7 @@ def test_a_first_batch_that_retention_overtook_is_a_gap(cluster, topic, run: Run
     assert run(on_gap="skip") == [(0, 2)]
 
 
+@on_one_cluster
 def test_records_that_do_not_parse_fail_are_skipped_or_come_alone(spark, cluster, topic) -> None:
     produce(cluster, topic, range(1))
     producer = Producer({"bootstrap.servers": cluster.bootstrap})

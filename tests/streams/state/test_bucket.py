@@ -267,6 +267,23 @@ def test_a_column_of_another_type_is_refused():
         _apply(storage, Copies(1 << 20, 0), [], 1, operator=Scripted(changed))
 
 
+def test_a_column_may_become_wider_and_another_go_while_a_worker_keeps_its_copy():
+    storage, copies = MemoryStorage(), Copies(1 << 20, 0)
+    narrow = pa.schema([("name", pa.string()), ("part", pa.int32()), *list(ROWS)[2:]])
+    kept = scripted(outputs={}, tables=_changed_rows(narrow).tables)
+    _apply(storage, copies, [_write("a")], 1, operator=_Writing(kept.description))
+    wider = _Noting(_changed_rows(ROWS.remove(3)))
+    applied = _apply(storage, copies, [_write("a")], 1, operator=wider)
+    assert applied.found is Found.NOTHING
+    assert to_polars(applied.outputs["looked_up"]).rows() == [("a", 0, 100)]
+    # What is identified by a wider number is found, whatever it was stored as.
+    written = _apply(storage, copies, [_write("a")], 1, operator=_Writing(wider.description))
+    assert written.rows == 1
+    shorter = Scripted(_changed_rows(narrow.set(1, _field("part", "int16"))))
+    with pytest.raises(StateMismatch, match="part of table rows was int64 and is int16"):
+        _apply(storage, copies, [], 1, operator=shorter)
+
+
 def test_a_batch_that_changes_nothing_writes_nothing():
     storage, copies = MemoryStorage(), Copies(1 << 20, 0)
     first = _apply(storage, copies, [_write("a")], 1)
@@ -290,6 +307,13 @@ def test_a_record_of_another_format_is_refused():
     storage.record = json.dumps({**json.loads(storage.record), "format": 99}).encode()
     with pytest.raises(StateMismatch, match="has the format 99"):
         _apply(storage, Copies(1 << 20, 0), [], 1)
+
+
+@dataclass(frozen=True)
+class _Writing(Scripted):
+    def update(self, state, events, watermark):
+        state["rows"].upsert(events["events"])
+        return {}
 
 
 @dataclass(frozen=True)

@@ -86,12 +86,39 @@ def test_what_makes_no_sense_is_refused():
     windows = clicks(flow).window(tumbling("1 minute"), by="user").agg(n="count(*)")
     with pytest.raises(InvalidFlow, match='late="side"'):
         _ = windows.late
-    with pytest.raises(InvalidFlow, match="in front of another window"):
-        windows.changes().window(session("1 minute"))
+    late = clicks(flow).window(tumbling("1 minute"), late="side").agg(n="count(*)").late
+    with pytest.raises(InvalidFlow, match="in no order of time"):
+        late.window(session("1 minute")).agg(n="count(*)")
+    with pytest.raises(InvalidFlow, match="not read but made"):
+        windows.changes().window(session("1 minute"), time="processing").agg(n="count(*)")
+    with pytest.raises(InvalidFlow, match='no sense with time="processing"'):
+        clicks(flow).window(tumbling("1 minute"), late="side", time="processing")
+    with pytest.raises(InvalidFlow, match="processing"):
+        clicks(flow).window(tumbling("1 minute"), time="wall")
     with pytest.raises(InvalidFlow, match="no column usr"):
         clicks(flow).window(sliding("1 minute"), by="usr")
     with pytest.raises(InvalidFlow, match="already"):
         clicks(flow).window(hopping("2 minutes", "1 minute")).agg(window_end="count(*)")
+
+
+def test_a_correction_that_makes_no_sense_is_refused():
+    flow = Flow("timely")
+    clocks: dict[str, Any] = {"occurred": "at", "sent": "at", "received": "at", "into": "then"}
+    with pytest.raises(InvalidFlow, match="no column att"):
+        clicks(flow).corrected_time(**{**clocks, "sent": "att"})
+    with pytest.raises(InvalidFlow, match="max_offset"):
+        clicks(flow).corrected_time(**clocks, max_offset="0 s")
+    with pytest.raises(InvalidFlow, match="implausible"):
+        clicks(flow).corrected_time(**clocks, implausible="drop")
+    with pytest.raises(InvalidFlow, match="both named then"):
+        clicks(flow).corrected_time(**clocks, flag="then")
+    with pytest.raises(InvalidFlow, match="cannot follow pipe"):
+        clicks(flow).pipe(lambda rows: rows).corrected_time(**clocks)
+    with pytest.raises(InvalidFlow, match="no column device"):
+        clicks(flow).corrected_time(**clocks, watermark=Watermark(by="device"))
+    corrected = clicks(flow).corrected_time(**clocks)
+    with pytest.raises(InvalidFlow, match="nobody would count"):
+        flow.topic("quick", corrected, trigger="realtime")
 
 
 def test_a_drawing_shows_windows():
@@ -100,3 +127,7 @@ def test_a_drawing_shows_windows():
     flow.topic("counts", windows)
     flow.topic("late", windows.late)
     assert "window tumbling 1 minute  by user, n = count(*), late side, final" in str(flow)
+    by_clock = clicks(flow).window(tumbling("1 minute"), time="processing").agg(n="count(*)")
+    assert "window tumbling 1 minute of processing time  n = count(*)" in str(by_clock)
+    told = clicks(flow).corrected_time(occurred="at", sent="at", received="at", into="then")
+    assert "corrected_time  then = at + at - at" in str(told)

@@ -13,15 +13,28 @@ from headrace.streams.windows.measures import Call
 def test_arguments_calls_and_what_is_computed_of_them_are_told_apart():
     parts = taken_apart({"share": "round(SUM(price * (1 - discount)) / count(*), 2)"})
     assert parts.arguments == {"_argument_0": "price * (1 - discount)"}
-    assert parts.calls == {"_result_0": Call(Sum(), ("_argument_0",)), "_result_1": Call(Count())}
-    assert parts.results == {"share": "round(`_result_0` / `_result_1`, 2)"}
+    assert parts.calls == {
+        "Sum(price * (1 - discount))": Call(Sum(), ("_argument_0",)),
+        "Count()": Call(Count()),
+    }
+    assert parts.results == {"share": "round(`Sum(price * (1 - discount))` / `Count()`, 2)"}
+
+
+def test_state_is_found_under_what_is_computed_however_that_is_spaced_and_ordered():
+    before = taken_apart({"a": "sum(x + 1)", "b": "min(lower('A  B'))"})
+    after = taken_apart({"c": "min(lower('A B'))", "d": "sum(x /* and */ +\n 1)"})
+    assert before.calls.keys() & after.calls.keys() == {"Sum(x + 1)"}
+    assert list(taken_apart({"a": "max(`a`)", "b": "max(`A`)"}).results.values()) == [
+        "`Extreme(greatest=True)(``a``)`",
+        "`Extreme(greatest=True)(``A``)'`",
+    ]
 
 
 def test_what_is_asked_for_twice_is_computed_once():
     parts = taken_apart({"a": "sum(x) / count(*)", "b": "sum( x )", "n": "count(*)"})
     assert list(parts.arguments.values()) == ["x"]
     assert len(parts.calls) == 2
-    assert parts.results["b"] == "`_result_0`"
+    assert parts.results["b"] == "`Sum(x)`"
 
 
 def test_texts_and_quoted_names_are_left_alone():
@@ -30,7 +43,8 @@ def test_texts_and_quoted_names_are_left_alone():
     assert list(parts.arguments.values()) == [
         "case when kind = 'sum(x), it''s' then `count(*)` else \"min(y)\" end"
     ]
-    assert parts.results == {"a": "`_result_0` -- sum(z)"}
+    (name,) = parts.calls
+    assert parts.results == {"a": f"`{name.replace('`', '``')}` -- sum(z)"}
 
 
 def test_a_column_named_like_an_aggregate_is_a_column():
@@ -53,13 +67,14 @@ def test_a_filter_becomes_part_of_the_argument():
         "CASE WHEN ok THEN 1 END",
         "CASE WHEN y > (1) THEN x END",
     ]
-    assert parts.results == {"f": "`_result_0` / `_result_1`"}
+    counted, summed = parts.calls
+    assert parts.results == {"f": f"`{counted}` / `{summed}`"}
 
 
 def test_an_aggregate_of_ones_own_is_applied_to_expressions():
     parts = taken_apart({"mine": Applied(Sum(), ("a + b",))})
     assert parts.arguments == {"_argument_0": "a + b"}
-    assert parts.results == {"mine": "`_result_0`"}
+    assert parts.results == {"mine": "`Sum(a + b)`"}
 
 
 @pytest.mark.parametrize(

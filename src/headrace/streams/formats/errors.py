@@ -17,3 +17,7 @@ class UnknownFormat(FormatError):
 
 class RegistryFailed(FormatError):
     """The schema registry could not be reached, or refused us; no record is to blame for that."""
+
+
+class RegistryUnreachable(RegistryFailed):
+    """Nobody answers at the registry's addresses, or only that it cannot answer now."""

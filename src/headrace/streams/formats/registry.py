@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from headrace.streams.formats.errors import RegistryFailed, UnknownFormat
+from headrace.streams.formats.errors import RegistryFailed, RegistryUnreachable, UnknownFormat
 
 BACKOFF_SECONDS: Final = (0.1, 0.5, 2.0, 5.0)
 """How long to wait before each further attempt."""
@@ -119,7 +119,7 @@ class Registry:
                     problem = f"{address} did not answer: {getattr(error, 'reason', error)}"
             if wait is not None:
                 self._pause(wait)
-        raise RegistryFailed(
+        raise RegistryUnreachable(
             f"the schema registry at {problem}, {len(BACKOFF_SECONDS) + 1} times; "
             f"check the option registry, and that it runs"
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import TopicOutput
-from headrace.streams.plan import ReadTopics, operator_of, sources
+from headrace.streams.plan import CorrectedTime, ReadTopics, operator_of, sources, steps_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +34,8 @@ def require_possible(output: TopicOutput) -> None:
     wrong = [each for read in sources(output.node) for each in _wrong_with(read)]
     if (operator := operator_of(output.node)) is not None:
         wrong.append(f"{operator.label[0]} keeps state between batches")
+    if any(isinstance(each, CorrectedTime) for each in steps_of(output.node)):
+        wrong.append("corrected_time is in it, but nobody would count implausible clocks")
     if output.timestamp is not None:
         wrong.append("timestamp= is given, and Spark's connector writes none; leave it out")
     if wrong:

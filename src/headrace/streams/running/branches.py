@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.streams.compile import compile_operator
+from headrace.streams.compile import compile_operators
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.outputs import Output
 from headrace.streams.plan import WindowAggregate
 from headrace.streams.running.state import state_shape
 from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of, written
 from headrace.streams.sinks.contract import Batch, Sink
-from headrace.streams.windowing import state_of
+from headrace.streams.time.standing import Standing, standing_of
+from headrace.streams.windowing import states_of
 from headrace.streams.writing import compile_output
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.streams.connectors import Connector
     from headrace.streams.state.keyed import Keyed
+    from headrace.streams.state.remembering import StoredOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +39,30 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """What windows tell of a batch besides their results."""
+
+    left_out: int = 0
+    """How many events some window did not take, wherever else they went."""
+
+    time: Standing | None = None
+    """How far event time has come."""
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """An operator as a query, with the outputs that it has."""
 
     tagged: "DataFrame"
     shape: tuple[str, ...]
-    """Of its state, for the manifest."""
+    """Of what Spark keeps for it, for the manifest."""
+
+    operators: "tuple[StoredOperator, ...]"
+    """What the manifest says of it, behind those that it is behind."""
 
     branches: tuple[Branch, ...]
-    left_out: "Callable[[DataFrame], int]"
-    """How many events of a batch some window did not take, wherever else they went."""
+    hear: "Callable[[DataFrame], Heard]"
+    """What the operator tells of a batch besides its outputs."""
 
 
 def told(
@@ -54,40 +70,48 @@ def told(
     outputs: Sequence[Output],
     connector: "Connector",
     sink_of: Callable[[Output], Sink],
+    stored: "Sequence[StoredOperator]" = (),
 ) -> Told:
     """Compile an operator and what its outputs make of it.
+
+    `stored` is what the checkpoint remembers of it and of those before it, if they have run.
 
     Raises InvalidFlow if an output keeps state behind the operator, which would begin anew with
     every batch.
     """
-    keyed = compile_operator(operator, connector)
-    own = state_shape(keyed.tagged)
+    keyed = compile_operators(operator, connector, stored)
+    last = keyed[-1]
+    own = state_shape(last.tagged)
 
     def branch(output: Output) -> Branch:
         def rows(batch: "DataFrame") -> "DataFrame":
-            return compile_output(output, connector, replace(keyed, tagged=batch))
+            return compile_output(output, connector, replace(last, tagged=batch))
 
-        if len(shape := state_shape(rows(keyed.tagged))) > len(own):
+        if len(shape := state_shape(rows(last.tagged))) > len(own):
             raise InvalidFlow(
                 f"Output {output.name} keeps state ({shape[0]}) behind {operator.label[0]}; write "
                 "the results to a topic, and do the rest in another flow that reads it."
             )
         return Branch(output, sink_of(output), rows)
 
-    shape = (*own, state_of(operator, keyed))
-    return Told(keyed.tagged, shape, tuple(map(branch, outputs)), partial(_left_out, keyed))
+    return Told(
+        last.tagged,
+        own,
+        states_of(operator, keyed, stored),
+        tuple(map(branch, outputs)),
+        partial(_heard, last),
+    )
 
 
 def into_branches(
     query: Told,
     name: str,
     tell: Callable[[Output, Applied], None] = lambda output, applied: None,
-    tell_left_out: Callable[[int], None] = lambda events: None,
+    tell_heard: Callable[[Heard], None] = lambda heard: None,
 ) -> "Callable[[DataFrame, int], None]":
     """What `foreachBatch` wants.
 
-    `tell` hears of every output of every batch, and `tell_left_out` how many of its events some
-    window did not take.
+    `tell` hears of every output of every batch, and `tell_heard` what the operator told besides.
     """
 
     def apply_batch(tagged: "DataFrame", number: int) -> None:
@@ -98,12 +122,16 @@ def into_branches(
                 rows = each.rows(kept)
                 batch = Batch(f"{identified}.{each.output.name}", number, partitions_of(rows))
                 tell(each.output, apply(each.sink, batch, written(rows, each.sink)))
-            tell_left_out(query.left_out(kept))
+            tell_heard(query.hear(kept))
         finally:
             kept.unpersist()
 
     return apply_batch
 
 
-def _left_out(keyed: "Keyed", batch: "DataFrame") -> int:
-    return sum(keyed.collected("counts", batch).column("rows").to_pylist())
+def _heard(keyed: "Keyed", batch: "DataFrame") -> Heard:
+    from headrace.streams.state.processor import STATISTICS
+
+    told = keyed.collected(("counts", STATISTICS), batch)
+    memory = next((each for each in told[STATISTICS].column("memory").to_pylist() if each), "")
+    return Heard(sum(told["counts"].column("rows").to_pylist()), standing_of(memory))

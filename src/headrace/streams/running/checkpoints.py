@@ -21,12 +21,19 @@ from headrace.streams.running.errors import CheckpointMismatch
 from headrace.streams.running.places import Place
 from headrace.streams.source.offsets import VERSION as OFFSETS_VERSION
 from headrace.streams.source.offsets import SourceOffsets
+from headrace.streams.state.remembering import StoredOperator
 from headrace.streams.versions import resolved
 
 VERSION = 1
 """Of the manifest's format."""
 
 _MANIFEST = "headrace.json"
+
+_WAYS_OUT = (
+    "Undo the edit; or let the new version run from the beginning beside the old one, into outputs "
+    "of its own, with `headrace run FILE --rebuild as NAME`; or delete that directory, and the "
+    "query begins anew and writes its output again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,9 @@ class Manifest:
 
     inputs: tuple[str, ...] = ()
     """What Spark reads, in its order: it finds positions by the number of the source."""
+
+    operators: tuple[StoredOperator, ...] = ()
+    """The operators of ours whose state is kept, the first of them first."""
 
     version: int = VERSION
 
@@ -66,6 +76,7 @@ class Manifest:
             key=tuple(stored.get("key", ())),
             state=tuple(stored["state"]),
             inputs=tuple(stored.get("inputs", ())),
+            operators=tuple(map(StoredOperator.from_json, stored.get("operators", ()))),
         )
 
 
@@ -103,17 +114,38 @@ class Checkpoint:
             before, after = (", ".join(each) or "no key" for each in (stored.key, now.key))
             self._refuse("writes a table by", before, after)
 
-    def check_plan(self, state: tuple[str, ...], inputs: tuple[str, ...]) -> None:
-        """Refuse another state, or other sources inside of `pipe`, and remember what they are."""
+    @property
+    def operators(self) -> tuple[StoredOperator, ...]:
+        """What is remembered of the operators with state, if the query has some and has run."""
         stored = self._stored()
-        if stored is None:
-            manifest = replace(self.manifest, state=state, inputs=inputs)
+        return () if stored is None else stored.operators
+
+    def check_plan(
+        self,
+        state: tuple[str, ...],
+        inputs: tuple[str, ...],
+        operators: tuple[StoredOperator, ...] = (),
+    ) -> None:
+        """Refuse another state, or other sources inside of `pipe`, and remember what they are."""
+        manifest = replace(self.manifest, state=state, inputs=inputs, operators=operators)
+        stored = self._stored()
+        if stored is not None:
+            if stored.inputs != inputs:
+                self._refuse("reads", ", then ".join(stored.inputs), ", then ".join(inputs))
+            if stored.state != state or len(stored.operators) != len(operators):
+                self._refuse("keeps", _listed(stored), _listed(manifest))
+            for before, now in zip(stored.operators, operators, strict=True):
+                self._check_operator(before, now)
+        if stored is None or stored.operators != operators:
             self.place.write(_MANIFEST, manifest.to_json())
-            return
-        if stored.inputs != inputs:
-            self._refuse("reads", ", then ".join(stored.inputs), ", then ".join(inputs))
-        if stored.state != state:
-            self._refuse("keeps", _listed(stored.state), _listed(state))
+
+    def _check_operator(self, stored: StoredOperator, now: StoredOperator) -> None:
+        if refused := stored.refusals(now):
+            manifest = self.manifest
+            raise CheckpointMismatch(
+                f"Output {manifest.output} of flow {manifest.flow} cannot continue what is stored "
+                f"in {self.place.address}: {'; '.join(refused)}.{self.note} {_WAYS_OUT}"
+            )
 
     def input_range(self, batch_id: int) -> str:
         """What a batch reads, by Spark's own notes: offsets of every partition that it advances."""
@@ -130,26 +162,14 @@ class Checkpoint:
         return ", ".join(ranges) or "no records"
 
     def _stored(self) -> Manifest | None:
-        text = self.place.read(_MANIFEST)
-        if text is None:
-            return None
-        try:
-            return Manifest.from_json(text)
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointMismatch(
-                f"{self.place.address} was written by another version of Headrace ({error}). Run "
-                "that version, or delete the directory to begin anew."
-            ) from None
+        return manifest_in(self.place)
 
     def _refuse(self, verb: str, before: str, now: str) -> None:
         manifest = self.manifest
         raise CheckpointMismatch(
             f"Output {manifest.output} of flow {manifest.flow} {verb} {now} now, but what is "
             f"stored in {self.place.address} is of a query that {verb} {before}, and cannot be "
-            f"continued by this one.{self.note} Undo the edit; or let the new version run from "
-            "the beginning beside the old one, into outputs of its own, with `headrace run FILE "
-            "--rebuild as NAME`; or delete that directory, and the query begins anew and writes "
-            "its output again."
+            f"continued by this one.{self.note} {_WAYS_OUT}"
         )
 
 
@@ -173,6 +193,20 @@ def checkpoint_of(
         f" {each} means {aliases[each]} since that was promoted." for each in sorted(followed)
     )
     return Checkpoint(place.child(output.name), manifest, meant)
+
+
+def manifest_in(place: Place) -> Manifest | None:
+    """What the checkpoint in a place was made by; None if there is none."""
+    text = place.read(_MANIFEST)
+    if text is None:
+        return None
+    try:
+        return Manifest.from_json(text)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointMismatch(
+            f"{place.address} was written by another version of Headrace ({error}). Run that "
+            "version, or delete the directory to begin anew."
+        ) from None
 
 
 def committed_in(place: Place) -> dict[Partition, int] | None:
@@ -229,5 +263,6 @@ def _sink_of(output: Output) -> str:
     return type(output.sink).__name__
 
 
-def _listed(state: tuple[str, ...]) -> str:
-    return "; ".join(state) or "no state"
+def _listed(manifest: Manifest) -> str:
+    kept = (*manifest.state, *(f"a {each.meaning}" for each in manifest.operators))
+    return "; ".join(kept) or "no state"

@@ -96,6 +96,8 @@ def line_of(query: QueryProgress) -> str:
         parts.append(f"batch {query.batch} in {readable_duration(query.batch_ms)}")
     if query.lag is not None:
         parts.append(f"lag {query.lag:,}")
+    if query.time is not None:
+        parts.append(str(query.time))
     parts += skipped_of(query)
     if query.restarts:
         parts.append(f"{query.restarts} restarts")
@@ -104,5 +106,10 @@ def line_of(query: QueryProgress) -> str:
 
 def skipped_of(query: QueryProgress) -> list[str]:
     """What a query has left out, each kind in a word."""
-    counts = {"rejected": query.rejected, "lost": query.lost, "late": query.late}
+    counts = {
+        "rejected": query.rejected,
+        "lost": query.lost,
+        "late": query.late,
+        "implausible": query.implausible,
+    }
     return [f"{count:,} {kind}" for kind, count in counts.items() if count]

@@ -7,7 +7,9 @@ from typing import Final
 
 from headrace.errors import HeadraceError
 
-_PASSING: Final = frozenset({"ClusterSilent", "ClusterUnready", "ClusterUnreachable"})
+_PASSING: Final = frozenset(
+    {"ClusterSilent", "ClusterUnready", "ClusterUnreachable", "RegistryUnreachable"}
+)
 """Failures that nobody's batch is to blame for; they are waited out."""
 
 _BUSY: Final = "Python worker failed to connect back"
@@ -59,7 +61,7 @@ class Failures:
 
 def root_cause(error: BaseException) -> Cause:
     """The exception that began it: ours, the user's function's, or the innermost of Java's."""
-    text = str(error)
+    text = _said(error)
     if isinstance(error, HeadraceError):
         return Cause(type(error).__name__, text, text)
     if _TRACEBACK in text:
@@ -68,6 +70,14 @@ def root_cause(error: BaseException) -> Cause:
     innermost = said.rpartition("terminated with exception: ")[2]
     message = " ".join(innermost.split())
     return Cause(type(error).__name__, message[:_LONGEST] or type(error).__name__, text)
+
+
+def _said(error: BaseException) -> str:
+    """What an error says; those of Java are asked for it in Java, which may be gone by now."""
+    try:
+        return str(error)
+    except Exception:
+        return f"{type(error).__name__}, and Spark's Java is gone"
 
 
 def _python_cause(text: str) -> Cause:

@@ -1,14 +1,13 @@
-"""The progress of running flows as text that Prometheus reads, over HTTP."""
+"""The progress of running flows as text that Prometheus reads."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from headrace.settings import join_address, split_address
+from headrace.prometheus import escaped, written
 from headrace.streams.running.progress import QueryProgress, QueryState
+from headrace.streams.time.standing import SourceTime, Standing
 
 _Value = Callable[[QueryProgress], float | None]
+_OfSource = Callable[[SourceTime, Standing], float | None]
 
 _ABOUT: tuple[tuple[str, str, str, _Value], ...] = (
     ("rows_read_total", "counter", "Rows read in this run.", lambda each: each.read),
@@ -31,6 +30,18 @@ _ABOUT: tuple[tuple[str, str, str, _Value], ...] = (
         "Events that a window did not take in this run, being too late or without a time.",
         lambda each: each.late,
     ),
+    (
+        "events_implausible_total",
+        "counter",
+        "Events whose time was too far ahead of the clock to count for the watermark in this run.",
+        lambda each: each.implausible,
+    ),
+    (
+        "watermark_seconds",
+        "gauge",
+        "The event time before which nothing more is expected.",
+        lambda each: None if each.time is None else _seconds(each.time.watermark),
+    ),
     ("restarts_total", "counter", "Times it was started again.", lambda each: each.restarts),
     ("rows_per_second", "gauge", "Rows per second in the last batch.", lambda each: each.rate),
     ("lag_records", "gauge", "Records that are still to be read.", lambda each: each.lag),
@@ -51,6 +62,29 @@ _ABOUT: tuple[tuple[str, str, str, _Value], ...] = (
 """Name, kind, help and value of every metric."""
 
 
+_OF_SOURCES: tuple[tuple[str, str, _OfSource], ...] = (
+    (
+        "source_bound_seconds",
+        "The event time before which nothing more is expected from a source.",
+        lambda source, time: _seconds(source.bound),
+    ),
+    (
+        "source_idle",
+        "1 for a source that was silent for so long that the others do not wait for it.",
+        lambda source, time: float(source.idle),
+    ),
+    (
+        "source_holds_back",
+        "1 for the source that all others wait for.",
+        lambda source, time: float(source.name == time.holding),
+    ),
+)
+"""Name, help and value of the gauges that each source of time has."""
+
+_MOST_SOURCES = 100
+"""Of a query whose metrics are told, those furthest behind: there may be as many as producers."""
+
+
 def exposition(queries: Iterable[QueryProgress]) -> str:
     """The metrics of the queries as Prometheus' text format."""
     queries = list(queries)
@@ -59,37 +93,28 @@ def exposition(queries: Iterable[QueryProgress]) -> str:
         lines += [f"# HELP headrace_flow_{name} {about}", f"# TYPE headrace_flow_{name} {kind}"]
         for each in queries:
             if (number := value(each)) is not None:
-                labels = f'flow="{each.flow}",output="{each.output}"'
-                lines.append(f"headrace_flow_{name}{{{labels}}} {number:g}")
+                lines.append(f"headrace_flow_{name}{{{_labels(each)}}} {written(number)}")
+    for name, about, of_source in _OF_SOURCES:
+        lines += [f"# HELP headrace_flow_{name} {about}", f"# TYPE headrace_flow_{name} gauge"]
+        for each, time, source in _sources(queries):
+            if (number := of_source(source, time)) is not None:
+                labels = f'{_labels(each)},source="{escaped(source.name)}"'
+                lines.append(f"headrace_flow_{name}{{{labels}}} {written(number)}")
     return "\n".join(lines) + "\n"
 
 
-@contextmanager
-def served(address: str, queries: Callable[[], Iterable[QueryProgress]]) -> Iterator[str]:
-    """Serve the metrics at /metrics while the block runs; gives the address, port 0 resolved."""
+def _sources(
+    queries: Iterable[QueryProgress],
+) -> Iterator[tuple[QueryProgress, Standing, SourceTime]]:
+    for each in queries:
+        if each.time is not None:
+            behind = sorted(each.time.sources, key=lambda one: (one.idle, one.bound, one.name))
+            yield from ((each, each.time, source) for source in behind[:_MOST_SOURCES])
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
-                self.send_error(404)
-                return
-            body = exposition(queries()).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-            pass
+def _labels(query: QueryProgress) -> str:
+    return f'flow="{query.flow}",output="{query.output}"'
 
-    host, port = split_address(address)
-    with ThreadingHTTPServer((host, port), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, name="flow-metrics", daemon=True)
-        thread.start()
-        try:
-            yield join_address(host, server.server_port)
-        finally:
-            server.shutdown()
-            thread.join()
+
+def _seconds(time: int | None) -> float | None:
+    return None if time is None else time / 1_000_000

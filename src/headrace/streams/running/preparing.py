@@ -42,8 +42,10 @@ def prepare(stage: Stage, outputs: tuple[Output, ...], checkpoint: Checkpoint) -
     if (operator := operator_of(output.node)) is not None:
         kafka = replace(kafka, spark=stateful_session(flow.spark))
         connector = FollowingAliases(kafka, stage.aliases)
-        found = told(operator, outputs, connector, lambda each: _sink(flow, each))
-        checkpoint.check_plan(found.shape, inputs_of(found.tagged))
+        found = told(
+            operator, outputs, connector, lambda each: _sink(flow, each), checkpoint.operators
+        )
+        checkpoint.check_plan(found.shape, inputs_of(found.tagged), found.operators)
         sink = found.branches[0].sink
         return Prepared(title, output, found.tagged, sink, checkpoint, "update", found)
     rows = compile_output(output, FollowingAliases(kafka, stage.aliases))

@@ -8,11 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.streams.skipping import Skipped, skipped
+from headrace.streams.time.standing import Standing
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from headrace.streams.running.branches import Heard
     from headrace.streams.sinks.applying import Applied
 
 _Offsets: TypeAlias = dict[tuple[str, str], int]
@@ -75,6 +77,14 @@ class QueryProgress:
     """Events that one of their windows or all did not take, being too late or without a time, since
     the run began; told by the first output of the windows."""
 
+    implausible: int = 0
+    """Events whose time was too far ahead of the clock to count, in the batches finished since the
+    run began."""
+
+    time: Standing | None = None
+    """How far event time had come with the last batch, by every source of it; None without
+    windows. Told by their first output."""
+
 
 class Tally:
     """What a query has done so far; changed by its threads, looked at by anybody."""
@@ -105,10 +115,11 @@ class Tally:
         with self._lock:
             self._now = replace(self._now, written=self._now.written + applied.rows)
 
-    def left_out(self, events: int) -> None:
-        """Windows did not take these events of a batch."""
+    def heard(self, heard: "Heard") -> None:
+        """Windows have told how a batch went."""
         with self._lock:
-            self._now = replace(self._now, late=self._now.late + events)
+            late = self._now.late + heard.left_out
+            self._now = replace(self._now, late=late, time=heard.time or self._now.time)
 
     def look_at(self, query: "StreamingQuery") -> None:
         """Add up the batches that Spark has finished since the last look."""
@@ -136,6 +147,7 @@ class Tally:
                 batch=progress.batchId if finished else before.batch,
                 read=before.read + (progress.numInputRows - skips.rows if finished else 0),
                 rejected=before.rejected + skips.rejected,
+                implausible=before.implausible + skips.implausible,
                 lost=before.lost + skips.lost + (_passed_over(progress) if finished else 0),
                 written=self._now.written + (_written_by_spark(progress) if finished else 0),
                 rate=progress.processedRowsPerSecond if finished else 0.0,

@@ -184,7 +184,7 @@ class QueryRun:
             prepared.told,
             prepared.name,
             lambda output, applied: tallies[output.name].applied(applied),
-            self.tally.left_out,
+            self.tally.heard,
         )
 
     def _becomes(self, state: QueryState, error: str | None = None) -> None:

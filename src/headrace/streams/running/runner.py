@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from headrace.prometheus import served
 from headrace.streams.errors import StreamsError
 from headrace.streams.launch import Launch
 from headrace.streams.running.display import display_for
 from headrace.streams.running.errors import FlowAlreadyRunning, QueryGivenUp
 from headrace.streams.running.flow_run import FlowRun, RunReport
-from headrace.streams.running.metrics import served
+from headrace.streams.running.metrics import exposition
 from headrace.streams.running.progress import QueryProgress
 from headrace.streams.running.stopping import stop_on_signals
 
@@ -52,7 +53,7 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
             return [query for each in runs for query in each.progress]
 
         if (address := launch.metrics or launch.settings.streams.metrics) is not None:
-            address = resources.enter_context(served(address, progress))
+            address = resources.enter_context(served(address, lambda: exposition(progress())))
             display.say(f"metrics at http://{address}/metrics")
         resources.enter_context(display)
         while not all(each.ended(_SHOW_SECONDS / len(runs)) for each in runs):

@@ -13,8 +13,12 @@ from rich.text import Text
 from headrace.settings import readable_duration
 from headrace.streams.running.display import skipped_of
 from headrace.streams.running.progress import QueryProgress, QueryState
+from headrace.streams.time.standing import Standing, moment_of
 
 _HEADINGS = ("QUERY", "STATE", "RATE", "LAG", "BATCH", "TIME", "READ", "WRITTEN", "RESTARTS")
+_MOST_SOURCES = 5
+"""Sources of time that are shown of each query."""
+
 _COLOURS = {QueryState.WAITING: "yellow", QueryState.GIVEN_UP: "red"}
 
 
@@ -155,8 +159,26 @@ def _table(queries: Sequence[QueryProgress]) -> RenderableType:
         for each in queries
         if (found := skipped_of(each))
     ]
+    times = [
+        Text(f"{each.flow}.{each.output}: {each.time}{_sources(each.time)}", style="dim")
+        for each in queries
+        if each.time is not None
+    ]
     errors = [Text(each.error, style="dim") for each in queries if each.error]
-    return Group(table, *skipped, *errors)
+    return Group(table, *times, *skipped, *errors)
+
+
+def _sources(time: Standing) -> str:
+    """How far each source of time has come, those furthest behind first."""
+    if len(time.sources) < 2:
+        return ""
+    behind = sorted(time.sources, key=lambda each: (each.idle, each.bound, each.name))
+    shown = [
+        f"{each.name} {'idle since' if each.idle else 'at'} {moment_of(each.bound)}"
+        for each in behind[:_MOST_SOURCES]
+    ]
+    more = len(behind) - len(shown)
+    return f" ({', '.join(shown)}{f' and {more:,} more' if more else ''})"
 
 
 def _number(value: int | None) -> str:

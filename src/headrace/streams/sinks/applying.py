@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.streams.sinks.contract import Batch, Outcome, Overtaken, Sink, Written
 
@@ -59,8 +59,11 @@ def apply(sink: Sink, batch: Batch, places: "DataFrame") -> Applied:
     """
     sink.begin(batch)
     with _told_to_tasks(batch, places):
-        found = places.collect()
-    outcomes = [Written(Outcome(each.outcome), each.rows, each.bytes) for each in found]
+        # One small row for each place. `DataFrame.collect` would have them planned once more.
+        found = _rdd_of(places).collect()
+    outcomes = [
+        Written(Outcome(str(row.getUTF8String(0))), row.getLong(1), row.getLong(2)) for row in found
+    ]
     if any(each.outcome is Outcome.OVERTAKEN for each in outcomes):
         raise Overtaken(batch.query, batch.id)
     return Applied(
@@ -94,14 +97,15 @@ def identity(name: str, rows: "DataFrame") -> str:
 
 
 def partitions_of(rows: "DataFrame") -> int:
-    """How many partitions the rows of a batch have.
+    """How many partitions the rows of a batch have."""
+    return int(_rdd_of(rows).getNumPartitions())
 
-    `foreachBatch` hands over an RDD, which can be asked; other DataFrames are planned for it.
-    """
+
+def _rdd_of(rows: "DataFrame") -> Any:
+    """Java's RDD of rows; `foreachBatch` hands one over, other DataFrames are planned for it."""
     execution = rows._jdf.queryExecution()
     plan = execution.logical()
-    planned = plan.rdd() if plan.getClass().getSimpleName() == _PLANNED else execution.toRdd()
-    return int(planned.getNumPartitions())
+    return plan.rdd() if plan.getClass().getSimpleName() == _PLANNED else execution.toRdd()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from headrace.streams.plan import CONTROL, DELETED
+from headrace.streams.plan import CONTROL, DELETED, PROCESSED, TIME_SOURCE
 from headrace.streams.source.errors import InvalidOption
 from headrace.streams.source.options import SourceOptions
 
@@ -26,8 +26,9 @@ _TYPES: Final = {
 }
 
 
-COUNTS: Final = ("_rejected", "_lost")
-"""How many records were skipped: null in rows, and a number in a row that counts and is none."""
+COUNTS: Final = ("_rejected", "_lost", "_implausible")
+"""How many records were skipped, or had a time that is too far ahead to count: null in rows, and
+a number in a row that counts and is none."""
 
 
 def added_fields(options: SourceOptions) -> "list[StructField]":
@@ -48,10 +49,16 @@ def count_fields(options: SourceOptions) -> "list[StructField]":
 
 
 def control_fields(options: SourceOptions) -> "list[StructField]":
-    """The column of control rows, if time is asked for."""
-    from pyspark.sql.types import BinaryType, StructField
+    """What rows have to have for those who look at time, and the column of control rows."""
+    from pyspark.sql.types import BinaryType, StringType, StructField, TimestampType
 
-    return [] if options.time is None else [StructField(CONTROL, BinaryType())]
+    if not options.tells_time:
+        return []
+    beside = {
+        "clock": [StructField(PROCESSED, TimestampType())],
+        "rows": [StructField(TIME_SOURCE, StringType())],
+    }
+    return [*beside.get(options.time_from, ()), StructField(CONTROL, BinaryType())]
 
 
 def without_added(schema: "StructType", options: SourceOptions) -> "StructType":

@@ -39,6 +39,7 @@ _NAMES: Final = frozenset(
         "group",
         "parallelism",
         "time",
+        "time_from",
         "time_by",
         "time_until",
         "time_max_ahead_ms",
@@ -72,11 +73,21 @@ class SourceOptions:
     time: str | None = None
     """The column of event time; with it every task ends with a control row that tells of time."""
 
+    time_from: str = "column"
+    """Where time comes from, if not from that column: the `clock` of the batch, which rows then
+    have; or the `rows` as those see it who read them, for which rows name their source of time, and
+    the control row, which tells the clock only, is a task's first."""
+
     time_by: str | None = None
     time_until: str | None = None
     time_max_ahead_ms: int | None = None
     time_tick_ms: int | None = None
     """How long nothing may come before a batch without records tells what time it is."""
+
+    @property
+    def tells_time(self) -> bool:
+        """Whether there are control rows between the others."""
+        return (self.time is not None or self.time_from != "column") and self.on_error != "only"
 
     def wants(self, topic: str) -> bool:
         """Whether records of a topic are to be read."""
@@ -120,6 +131,7 @@ def parse_options(given: Mapping[str, str], clock: Clock | None = None) -> Sourc
         group=options.get("group") or None,
         parallelism=_positive(options, "parallelism") or len(os.sched_getaffinity(0)),
         time=options.get("time") or None,
+        time_from=_choice(options, "time_from", "column", "clock", "rows"),
         time_by=options.get("time_by") or None,
         time_until=options.get("time_until") or None,
         time_max_ahead_ms=_positive(options, "time_max_ahead_ms"),

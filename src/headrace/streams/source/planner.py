@@ -102,7 +102,7 @@ class Planner:
 
     def _now(self, start: SourceOffsets) -> int | None:
         """The clock of a batch, which does not go back from one to the next."""
-        if self._options.time is None:
+        if not self._options.tells_time:
             return None
         return max(self._clock.now_ms(), start.clock or 0)
 

@@ -27,7 +27,7 @@ def source_schema(options: SourceOptions) -> "StructType":
     for column in (options.time, options.time_by, options.time_until):
         if column is not None and column not in known:
             raise InvalidOption(f"time = {column} is no column; there are {', '.join(rows.names)}.")
-    if options.key or options.count_skipped or options.time is not None:
+    if options.key or options.count_skipped or options.tells_time:
         # Of what is deleted or skipped, or tells of time, there is nothing to put into them.
         rows = nullable(rows)
     return StructType([*rows.fields, *added_fields(options)])

@@ -60,6 +60,8 @@ class Applied:
     """Rows that were written again by merging runs."""
 
     watermark: int | None
+    memory: str = ""
+    """What the watermark remembers of its sources."""
 
 
 class Bucket:
@@ -71,6 +73,7 @@ class Bucket:
         self._storage = storage
         self._copies = copies
         self._description = job.operator.description
+        self._shape = shape_of(self._description)
         self._rewritten = 0
 
     def apply(
@@ -83,6 +86,9 @@ class Bucket:
         """
         record = self._record()
         copy = self._copies.take(key)
+        if copy is not None and copy.shape != self._shape:
+            # The worker has outlived an edit: its rows have the columns of the operator before.
+            copy = None
         found = Found.NOTHING if copy is None else copy.fits(record)
         if copy is None or found is Found.INVALID:
             copy = Copy()
@@ -96,7 +102,7 @@ class Bucket:
         expired = _expire(tables, watermark)
         outputs = self._outputs(said)
         kept_runs, after = self._stored(record, runs, tables, clock, watermark)
-        self._copies.put(key, Copy(after.version, after.states[-1], kept_runs))
+        self._copies.put(key, Copy(after.version, after.states[-1], kept_runs, self._shape))
         return Applied(
             outputs,
             found,
@@ -106,16 +112,16 @@ class Bucket:
             expired,
             self._rewritten,
             watermark,
+            clock,
         )
 
     def _record(self) -> Record:
         stored = self._storage.read_record()
-        shape = shape_of(self._description)
         if stored is None:
-            return Record(shape)
+            return Record(self._shape)
         record = Record.from_bytes(stored)
-        if record.shape != shape:
-            check_fits(record.shape, self._description, self._job.flow)
+        if record.shape != self._shape:
+            check_fits(record.shape, self._shape, self._job.flow)
         return record
 
     def _caught_up(self, copy: Copy, record: Record) -> dict[str, dict[StoredRun, Run]]:
@@ -194,7 +200,7 @@ class Bucket:
         changes = b"".join([clock.encode(), *writer.written])
         record = record.after(
             changes,
-            shape=shape_of(self._description),
+            shape=self._shape,
             runs={name: tuple(each) for name, each in after.items()},
             rows={name: _holding(each) for name, each in after.items()},
             next_chunk=writer.next_chunk,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from headrace.streams.state.record import Record, StoredRun
+from headrace.streams.state.record import Record, Shape, StoredRun
 from headrace.streams.state.runs import Run
 from headrace.streams.state.spilling import Room
 
@@ -37,6 +37,9 @@ class Copy:
     state: str = ""
     runs: dict[str, dict[StoredRun, Run]] = field(default_factory=dict)
     """Of every table its runs, the oldest first, by where they are stored."""
+
+    shape: Shape | None = None
+    """Of the operator that the rows were decoded for."""
 
     def fits(self, record: Record) -> Found:
         """What the copy is worth beside the record of what is stored."""

@@ -7,7 +7,7 @@
 What is read is the state after the last batch that is done, whether the query runs or not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from headrace.streams.state.blobs import schema_from_text, to_arrow
 from headrace.streams.state.bucket import caught_up
 from headrace.streams.state.errors import StateError
 from headrace.streams.state.operator import Kept
-from headrace.streams.state.record import Record
+from headrace.streams.state.record import Record, Shape
 from headrace.streams.state.spilling import Room
 from headrace.streams.state.storage import MemoryStorage
 from headrace.streams.state.table import StateTable
@@ -56,6 +56,8 @@ class OperatorState:
     """Of the bucket that is the furthest behind."""
 
     tables: tuple[TableState, ...]
+    memory: str = ""
+    """What that bucket remembers of time; `headrace.streams.time.standing` reads it."""
 
 
 def operators(spark: "SparkSession", checkpoint: str) -> list[OperatorState]:
@@ -78,7 +80,7 @@ def state_rows(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     records = _records(spark, checkpoint, operator)
-    tables = records[0].shape.tables if records else {}
+    tables = _latest(records).tables if records else {}
     if table not in tables:
         raise StateError(
             f"{checkpoint} has no table {table} in operator {operator}; "
@@ -93,22 +95,22 @@ def state_rows(
         bucket, col("user_map_key.number").alias("number"), col("user_map_value.rows").alias("rows")
     )
     grouped = stored.unionByName(chunks).groupBy("bucket")
-    return grouped.applyInArrow(_decoding(table), from_arrow_schema(schema))
+    return grouped.applyInArrow(_decoding(table, tables[table]), from_arrow_schema(schema))
 
 
-def _decoding(name: str) -> "Callable[[Any], Any]":
+def _decoding(name: str, shape: Mapping[str, Any]) -> "Callable[[Any], Any]":
     def decode(blobs: Any) -> Any:
         stored = dict(
             zip(blobs.column("number").to_pylist(), blobs.column("rows").to_pylist(), strict=True)
         )
         record = Record.from_bytes(stored.pop(_NO_CHUNK))
-        return _decoded(record, MemoryStorage(chunks=stored), name)
+        return _decoded(record, MemoryStorage(chunks=stored), name, shape)
 
     return decode
 
 
-def _decoded(record: Record, storage: MemoryStorage, name: str) -> Any:
-    shape = record.shape.tables[name]
+def _decoded(record: Record, storage: MemoryStorage, name: str, shape: Mapping[str, Any]) -> Any:
+    """The rows of a bucket, with the columns that the table has in the latest one."""
     schema = schema_from_text(shape["schema"])
     kept = Kept(schema, tuple(shape["key"]), tuple(shape["row"]))
     everything = sum(map(len, storage.chunks.values())) * 4
@@ -126,11 +128,16 @@ def _variable(spark: "SparkSession", checkpoint: str, number: int, name: str) ->
     return reader.option("stateVarName", name).load(checkpoint)
 
 
+def _latest(records: list[Record]) -> Shape:
+    """What the operator keeps now: after an edit, a bucket is as it was until its next batch."""
+    return max(records, key=lambda each: each.version).shape
+
+
 def _described(number: int, records: list[Record]) -> OperatorState | None:
     if not records:
         return None
-    shape = max(records, key=lambda each: each.version).shape
-    marks = [each.watermark for each in records]
+    shape = _latest(records)
+    behind = min(records, key=lambda each: (each.watermark is not None, each.watermark or 0))
     tables = [
         TableState(
             name,
@@ -141,5 +148,12 @@ def _described(number: int, records: list[Record]) -> OperatorState | None:
         )
         for name, each in shape.tables.items()
     ]
-    behind = None if None in marks else min(mark for mark in marks if mark is not None)
-    return OperatorState(number, shape.operator, shape.version, len(records), behind, tuple(tables))
+    return OperatorState(
+        number,
+        shape.operator,
+        shape.version,
+        len(records),
+        behind.watermark,
+        tuple(tables),
+        behind.clock,
+    )

@@ -7,7 +7,7 @@ All outputs of an operator are one DataFrame of tagged blobs and so one query: w
 computed once, and `Keyed.outputs` tells its outputs apart.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headrace.streams.names import did_you_mean
 from headrace.streams.state.blobs import from_blob, schema_to_text, to_polars
+from headrace.streams.state.bounded import TimeIsOver, applying
 from headrace.streams.state.bucket import Job
 from headrace.streams.state.budget import Limits
 from headrace.streams.state.errors import InvalidOperator
@@ -57,26 +58,25 @@ class Keyed:
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        from headrace.streams.state.processor import STATISTICS, STATISTICS_SCHEMA
-
-        schemas = {**self.description.outputs, STATISTICS: STATISTICS_SCHEMA}
-        if name not in schemas:
-            known = did_you_mean(name, self.description.outputs)
-            raise InvalidOperator(f"{self.description.name} has no output {name}; {known}")
         blobs = self.tagged if tagged is None else tagged
-        schema = schemas[name]
+        schema = self._schema(name)
         return blobs.mapInArrow(unpacking(name, schema), from_arrow_schema(schema))
 
-    def collected(self, name: str, batch: "DataFrame") -> Any:
-        """The rows of an output that has few of them, of one batch of `tagged`, as an Arrow table.
+    def collected(self, names: Sequence[str], batch: "DataFrame") -> Mapping[str, Any]:
+        """The rows of outputs that have few, of one batch of `tagged`, as Arrow tables.
 
         They come to this process as the blobs they are, so that no task has to unpack them.
         """
-        blobs = batch.where(batch["output"] == name).select("rows").collect()
-        schema = self.description.outputs[name]
-        return pa.concat_tables(
-            [schema.empty_table(), *(from_blob(bytes(each["rows"])) for each in blobs)]
-        )
+        blobs = batch.where(batch["output"].isin(*names)).collect()
+        return {
+            name: pa.concat_tables(
+                [
+                    self._schema(name).empty_table(),
+                    *(from_blob(bytes(each["rows"])) for each in blobs if each["output"] == name),
+                ]
+            )
+            for name in names
+        }
 
     @contextmanager
     def outputs(self, batch: "DataFrame") -> "Iterator[Mapping[str, DataFrame]]":
@@ -86,6 +86,15 @@ class Keyed:
             yield {name: self.output(name, kept) for name in self.description.outputs}
         finally:
             kept.unpersist()
+
+    def _schema(self, name: str) -> Any:
+        from headrace.streams.state.processor import STATISTICS, STATISTICS_SCHEMA
+
+        schemas = {**self.description.outputs, STATISTICS: STATISTICS_SCHEMA}
+        if name not in schemas:
+            known = did_you_mean(name, self.description.outputs)
+            raise InvalidOperator(f"{self.description.name} has no output {name}; {known}")
+        return schemas[name]
 
 
 def keyed(
@@ -99,6 +108,8 @@ def keyed(
 ) -> Keyed:
     """Run an operator over streams, with state by key in `buckets` buckets.
 
+    Over inputs that all have an end it is run once, when time is over (`bounded`).
+
     `buckets` must stay the same while a checkpoint does; by default it is four times Spark's
     shuffle partitions, and best a multiple of them. Spark's session has to use its RocksDB store.
 
@@ -110,6 +121,8 @@ def keyed(
     spark = next(iter(inputs.values())).rows.sparkSession
     buckets = buckets or default_buckets(spark)
     _check_keys(description.name, inputs)
+    streaming = all(each.rows.isStreaming for each in inputs.values())
+    watermark = watermark if streaming else TimeIsOver()
     packed: DataFrame | None = None
     schemas: dict[str, str] = {}
     for name, each in sorted(inputs.items()):
@@ -118,10 +131,15 @@ def keyed(
         blobs = each.rows.mapInArrow(packing.function(), PACKED)
         packed = blobs if packed is None else packed.unionByName(blobs)
     assert packed is not None
+    job = Job(flow, operator, watermark, limits or Limits())
+    grouped = packed.groupBy("bucket")
+    if not streaming:
+        return Keyed(
+            grouped.applyInArrow(applying(job, schemas, buckets), TAGGED), description, buckets
+        )
     from headrace.streams.state.processor import BucketProcessor
 
-    job = Job(flow, operator, watermark, limits or Limits())
-    tagged = packed.groupBy("bucket").transformWithState(
+    tagged = grouped.transformWithState(
         BucketProcessor(job, schemas, buckets), TAGGED, "update", "None"
     )
     return Keyed(tagged, description, buckets)

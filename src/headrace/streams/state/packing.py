@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from headrace.streams.state.blobs import from_blob, to_blob, to_polars
+from headrace.streams.state.blobs import from_blob, schema_from_text, to_blob, to_polars
 from headrace.streams.state.hashing import KEYS, hashes
 from headrace.streams.state.operator import Operator
 from headrace.streams.state.watermarks import Watermark, merged, without_control
@@ -161,6 +161,25 @@ def unpacking(output: str, schema: Any) -> Callable[[Iterable[Any]], Iterator[An
                     yield from from_blob(blob.as_buffer()).cast(schema).to_batches()
 
     return unpack
+
+
+def empty_events(schemas: Mapping[str, str]) -> "dict[str, pl.DataFrame]":
+    """A frame without rows for every input, whose schema is given as text."""
+    return {name: to_polars(schema_from_text(each).empty_table()) for name, each in schemas.items()}
+
+
+def events_of(
+    packed: "Iterable[tuple[str, bytes | None]]", empty: "Mapping[str, pl.DataFrame]"
+) -> "dict[str, pl.DataFrame]":
+    """The events of one bucket by their input, from the blobs that were packed for it."""
+    tables: dict[str, list[Any]] = {name: [] for name in empty}
+    for source, rows in packed:
+        if rows is not None:
+            tables[source].append(from_blob(rows))
+    return {
+        name: to_polars(pa.concat_tables(each)) if each else empty[name]
+        for name, each in tables.items()
+    }
 
 
 def _gathered(batches: Iterable[Any]) -> Iterator[Any]:

@@ -7,16 +7,15 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from headrace.streams.state.blobs import from_blob, schema_from_text, to_blob, to_polars
+from headrace.streams.state.blobs import to_blob
 from headrace.streams.state.bucket import Applied, Bucket, Job
 from headrace.streams.state.cache import copies
 from headrace.streams.state.errors import StateError
-from headrace.streams.state.packing import bucket_keys
+from headrace.streams.state.packing import bucket_keys, empty_events, events_of
 from headrace.streams.state.storage import Storage
-from headrace.streams.state.watermarks import merged
+from headrace.streams.state.watermarks import CLOCK, merged
 
 if TYPE_CHECKING:
-    import polars as pl
     from pyspark.sql.streaming.stateful_processor import (
         MapState,
         StatefulProcessorHandle,
@@ -29,7 +28,7 @@ CHUNKS = "chunks"
 """What the state variables are called in Spark's store."""
 
 STATISTICS = "_statistics"
-"""The output that tells what a batch did to each bucket."""
+"""The output that tells what a batch did to each bucket, and how far time has come there."""
 
 STATISTICS_SCHEMA = pa.schema(
     [
@@ -41,6 +40,8 @@ STATISTICS_SCHEMA = pa.schema(
         ("expired", pa.int64()),
         ("rewritten", pa.int64()),
         ("watermark", pa.int64()),
+        ("clock", pa.int64()),
+        ("memory", pa.string()),
     ]
 )
 
@@ -95,10 +96,7 @@ class BucketProcessor(StatefulProcessor):
         """Called once per task."""
         self._storage: Storage = SparkStorage(handle)
         self._numbers = {key: number for number, key in enumerate(bucket_keys(self._buckets))}
-        self._empty = {
-            name: to_polars(schema_from_text(each).empty_table())
-            for name, each in self._schemas.items()
-        }
+        self._empty = empty_events(self._schemas)
         self._place = _place(self._job)
 
     def handleInputRows(  # noqa: N802
@@ -110,23 +108,14 @@ class BucketProcessor(StatefulProcessor):
         bounds = merged([_bounds(row.bounds) for row in packed if row.bounds is not None])
         number = self._numbers[key[0]]
         bucket = Bucket(self._job, number, self._storage, copies(self._job.limits.memory))
-        applied = bucket.apply((*self._place, number), self._events(packed), bounds)
+        events = events_of([(row.source, row.rows) for row in packed], self._empty)
+        applied = bucket.apply((*self._place, number), events, bounds)
         for name, table in applied.outputs.items():
             yield Row(output=name, rows=to_blob(table))
-        yield Row(output=STATISTICS, rows=to_blob(_statistics(number, applied)))
+        yield Row(output=STATISTICS, rows=to_blob(_statistics(number, applied, bounds.get(CLOCK))))
 
     def close(self) -> None:
         """Nothing is held."""
-
-    def _events(self, packed: list[Row]) -> "dict[str, pl.DataFrame]":
-        blobs: dict[str, list[Any]] = {name: [] for name in self._empty}
-        for row in packed:
-            if row.rows is not None:
-                blobs[row.source].append(from_blob(row.rows))
-        return {
-            name: to_polars(pa.concat_tables(each)) if each else self._empty[name]
-            for name, each in blobs.items()
-        }
 
 
 def _place(job: Job) -> tuple[str, str]:
@@ -145,7 +134,7 @@ def _bounds(text: str) -> dict[str, int]:
     return read
 
 
-def _statistics(number: int, applied: Applied) -> Any:
+def _statistics(number: int, applied: Applied, clock: int | None) -> Any:
     row = {
         "bucket": number,
         "found": applied.found.value,
@@ -155,5 +144,8 @@ def _statistics(number: int, applied: Applied) -> Any:
         "expired": applied.expired,
         "rewritten": applied.rewritten,
         "watermark": applied.watermark,
+        "clock": clock,
+        # All buckets hear the same of time, so that one of them is enough to tell it.
+        "memory": applied.memory if number == 0 else None,
     }
     return pa.Table.from_pylist([row], schema=STATISTICS_SCHEMA)

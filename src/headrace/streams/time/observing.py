@@ -31,8 +31,10 @@ class Observing:
         self._promises: dict[str, int] = {}
         self._implausible = 0
 
-    def add(self, partition: str, rows: "pa.RecordBatch") -> None:
+    def add(self, partition: "str | pa.Array", rows: "pa.RecordBatch") -> None:
         """Look at some rows of a partition, whose name is a source's where no column says it.
+
+        Rows of several partitions have a name each.
 
         Raises InvalidFlow if a column of time has a type that is none.
         """
@@ -44,32 +46,32 @@ class Observing:
             self._implausible += pc.sum(pc.invert(plausible)).as_py() or 0
             times = pc.if_else(plausible, times, None)
         names = self._names(partition, rows)
-        _raise(self._times, partition, names, times)
+        _raise(self._times, names, times)
         if self._until is not None:
-            _raise(self._promises, partition, names, _microseconds(rows, self._until))
+            _raise(self._promises, names, _microseconds(rows, self._until))
 
     @property
     def told(self) -> Observation:
         """What there is to tell so far."""
         return Observation(self._clock, self._times, self._promises, self._implausible)
 
-    def _names(self, partition: str, rows: "pa.RecordBatch") -> Any:
-        """The source of each row; None if that is the partition."""
+    def _names(self, partition: Any, rows: "pa.RecordBatch") -> Any:
+        """The source of all rows, or of each."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if self._by is None:
-            return None
-        return pc.fill_null(rows.column(self._by).cast(pa.string()), partition)
+            return partition
+        return pc.coalesce(rows.column(self._by).cast(pa.string()), partition)
 
 
-def _raise(found: dict[str, int], partition: str, names: Any, times: Any) -> None:
+def _raise(found: dict[str, int], names: Any, times: Any) -> None:
     """Raise the largest time of each source."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if names is None:
-        largest = {partition: pc.max(times).as_py()}
+    if isinstance(names, str):
+        largest = {names: pc.max(times).as_py()}
     else:
         grouped = pa.table({"name": names, "time": times}).group_by("name")
         each = grouped.aggregate([("time", "max")]).to_pydict()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.streams.errors import InvalidFlow
+from headrace.streams.plan import is_column
 from headrace.streams.windows.durations import Duration, microseconds, signed_microseconds
 
 
@@ -19,12 +20,12 @@ class Watermark:
     """How much earlier than the latest one of its source an event may still be."""
 
     by: str | None = None
-    """The column that tells producers apart, each with a clock of its own; without it the sources
-    of time are the partitions of the topics."""
+    """The column, or SQL expression, that tells producers apart, each with a clock of its own;
+    without it the sources of time are the partitions of the topics."""
 
     until: str | None = None
-    """A column with the promise that its source will send nothing earlier, null where there is no
-    promise. A producer that leaves promises a time that is never reached."""
+    """A column, or SQL expression, with the promise that its source will send nothing earlier, null
+    where there is no promise. A producer that leaves promises a time that is never reached."""
 
     idle_after: Duration | None = None
     """How long a source may be silent, by the clock, before the others stop waiting for it. If all
@@ -53,6 +54,11 @@ class Watermark:
     def ahead(self) -> int | None:
         """`max_ahead` in microseconds."""
         return _optional(self.max_ahead, "max_ahead")
+
+    @property
+    def has_expressions(self) -> bool:
+        """Whether something has to be computed that is looked at, which no source can."""
+        return not all(each is None or is_column(each) for each in (self.by, self.until))
 
 
 def _optional(duration: Duration | None, name: str) -> int | None:

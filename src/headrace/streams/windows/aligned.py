@@ -102,7 +102,9 @@ class AlignedWindows:
         leave = self._last_end(distinct)
         identity = [*layout.keys, AT]
         columns = [*identity, *layout.measures.columns]
-        held = state["panes"].lookup(parts, since=int(leave[0]), until=int(leave[-1]))
+        # A pane that was stored before lateness became shorter leaves later than it would now.
+        since = int(leave[0]) - layout.policy.lateness
+        held = state["panes"].lookup(parts, since=since)
         held = held.join(parts.select(identity), on=identity, how="semi", nulls_equal=True)
         if held.height:
             both = pl.concat([held.select(columns), parts.select(columns)])

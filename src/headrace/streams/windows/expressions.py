@@ -9,10 +9,11 @@ says what is wrong with it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final, NoReturn, TypeVar
+from itertools import groupby
+from typing import Final, NoReturn
 
 from headrace.streams.windows.aggregates.errors import InvalidAggregate
 from headrace.streams.windows.aggregates.functions import FUNCTIONS, called
@@ -32,11 +33,6 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_Value = TypeVar("_Value", str, Call)
-
-RESULT: Final = "_result_"
-"""What the names of columns begin with that hold the results of aggregates, for the expressions."""
-
 
 @dataclass(frozen=True, slots=True)
 class Applied:
@@ -54,18 +50,33 @@ class Parts:
     """SQL over the events, by the name of the column that the aggregates find it in."""
 
     calls: dict[str, Call] = field(default_factory=dict)
-    """The aggregates, by the name of the column of their result."""
+    """The aggregates, by the name of the column of their result. That says what is computed, since
+    state is kept under it: what an edit does not touch has to be found again."""
 
     results: dict[str, str] = field(default_factory=dict)
     """SQL over those results, by the name that people gave."""
 
     def argument(self, expression: str) -> str:
         """The column of an expression."""
-        return _named(self.arguments, expression, ARGUMENT)
+        for name, each in self.arguments.items():
+            if each == expression:
+                return name
+        name = f"{ARGUMENT}{len(self.arguments)}"
+        self.arguments[name] = expression
+        return name
 
-    def result(self, call: Call) -> str:
-        """The column of a call's result."""
-        return _named(self.calls, call, RESULT)
+    def result(self, aggregate: Aggregate, expressions: Sequence[str]) -> str:
+        """The column of an aggregate's result, in quotes."""
+        call = Call(aggregate, tuple(map(self.argument, expressions)))
+        for name, each in self.calls.items():
+            if each == call:
+                return _quoted(name)
+        name = f"{repr(aggregate).removesuffix('()')}({', '.join(map(_spaced, expressions))})"
+        # Spark does not tell columns apart whose names differ in case only.
+        while name.lower() in map(str.lower, self.calls):
+            name += "'"
+        self.calls[name] = call
+        return _quoted(name)
 
 
 def taken_apart(aggregates: Mapping[str, "str | Applied"]) -> Parts:
@@ -73,13 +84,12 @@ def taken_apart(aggregates: Mapping[str, "str | Applied"]) -> Parts:
 
     >>> parts = taken_apart({"share": "sum(price * 2) / count(*)"})
     >>> parts.arguments, parts.results
-    ({'_argument_0': 'price * 2'}, {'share': '`_result_0` / `_result_1`'})
+    ({'_argument_0': 'price * 2'}, {'share': '`Sum(price * 2)` / `Count()`'})
     """
     parts = Parts()
     for name, written in aggregates.items():
         if isinstance(written, Applied):
-            columns = tuple(parts.argument(each) for each in written.expressions)
-            parts.results[name] = f"`{parts.result(Call(written.aggregate, columns))}`"
+            parts.results[name] = parts.result(written.aggregate, written.expressions)
         else:
             parts.results[name] = _Expression(name, written).rewritten(parts)
     return parts
@@ -103,7 +113,7 @@ class _Expression:
             if kind == "word" and self._text(opening) == "(":
                 if text.lower() in FUNCTIONS:
                     at, column = self._call(text, opening, parts)
-                    said.append(f"`{column}`")
+                    said.append(column)
                     found = True
                     continue
                 functions.append(text)
@@ -136,8 +146,7 @@ class _Expression:
         if condition is not None:
             chosen = expressions or ("1",)
             expressions = tuple(f"CASE WHEN {condition} THEN {each} END" for each in chosen)
-        columns = tuple(parts.argument(each) for each in expressions)
-        return at, parts.result(Call(aggregate, columns))
+        return at, parts.result(aggregate, expressions)
 
     def _arguments(self, begin: int, end: int) -> Iterator[str]:
         """The texts between the commas of a call, which has no aggregates in it."""
@@ -194,10 +203,15 @@ class _Expression:
         raise InvalidAggregate(f"{self._name}={self._written!r}: {why}.")
 
 
-def _named(known: "dict[str, _Value]", value: _Value, prefix: str) -> str:
-    for name, each in known.items():
-        if each == value:
-            return name
-    name = f"{prefix}{len(known)}"
-    known[name] = value
-    return name
+def _spaced(expression: str) -> str:
+    """An expression with single spaces and no comments, which do not make it another one."""
+    tokens = ((each.lastgroup == "space", each.group()) for each in _TOKEN.finditer(expression))
+    parts = (
+        " " if is_space else "".join(text for _, text in several)
+        for is_space, several in groupby(tokens, key=lambda each: each[0])
+    )
+    return "".join(parts).strip()
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,10 +1,16 @@
-"""All aggregates of a window side by side: their columns in one frame, one row per group."""
+"""All aggregates of a window side by side: their columns in one frame, one row per group.
+
+An aggregate that was added to windows with state has not seen the events that came before. What is
+kept for it then says of each row whether it has seen all of them. Merged with a row of which it has
+not, the result is not known, and null: a part of the truth would look like the whole.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -26,6 +32,8 @@ class Call:
 
     aggregate: Aggregate
     arguments: tuple[str, ...] = ()
+    added: bool = False
+    """Whether there is state of windows that were without it."""
 
 
 class Measures:
@@ -41,9 +49,15 @@ class Measures:
     def kept(self) -> Sequence[Any]:
         """The Arrow fields of the columns that are kept."""
         return [
-            pa.field(f"{name}.{number}", kind)
+            field
             for name, call in self._calls.items()
-            for number, kind in enumerate(call.aggregate.columns(self._types[name]))
+            for field in (
+                *((pa.field(_known(name), pa.bool_()),) if call.added else ()),
+                *(
+                    pa.field(f"{name}.{number}", kind)
+                    for number, kind in enumerate(call.aggregate.columns(self._types[name]))
+                ),
+            )
         ]
 
     @cached_property
@@ -76,6 +90,8 @@ class Measures:
             arguments = [arranged[each] for each in call.arguments]
             if call.aggregate.needs_time:
                 arguments.append(groups.arranged(times))
+            if call.added:
+                found.append(pl.repeat(True, len(groups), eager=True).alias(_known(name)))
             found += self._conformed(name, call.aggregate.partial(arguments, groups))
         return groups.first(events.select(by)).hstack(found)
 
@@ -92,6 +108,13 @@ class Measures:
         found: list[pl.Series] = []
         for name, call in self._calls.items():
             columns = [groups.arranged(parts[each]) for each in self._kept_of(name)]
+            if call.added:
+                known = _truth(groups.arranged(parts[_known(name)]))
+                whole = np.logical_and.reduceat(known, groups.starts) if len(groups) else known
+                found.append(pl.Series(_known(name), whole))
+                if not whole.all():
+                    found += self._merged_where(whole, name, columns, groups)
+                    continue
             found += self._conformed(name, call.aggregate.merge(columns, groups))
         return found
 
@@ -100,11 +123,28 @@ class Measures:
         windows = Windows(starts, ends)
         kinds = self._told_kinds
         return [
-            call.aggregate.result([parts[each] for each in self._kept_of(name)], windows)
-            .alias(name)
-            .cast(kinds[name])
-            for name, call in self._calls.items()
+            self._result(name, parts, windows).alias(name).cast(kinds[name]) for name in self._calls
         ]
+
+    def _result(self, name: str, parts: pl.DataFrame, windows: Windows) -> pl.Series:
+        call = self._calls[name]
+        columns = [parts[each] for each in self._kept_of(name)]
+        if not call.added or (known := _truth(parts[_known(name)])).all():
+            return call.aggregate.result(columns, windows)
+        seen = Windows(windows.starts[known], windows.ends[known])
+        found = call.aggregate.result([each.filter(pl.Series(known)) for each in columns], seen)
+        return _spread(found, known)
+
+    def _merged_where(
+        self, whole: Any, name: str, columns: Sequence[pl.Series], groups: Groups
+    ) -> list[pl.Series]:
+        """Merge the groups of which everything is known; the others have nothing."""
+        mask = whole[groups.numbers]
+        chosen, _ = groups.within(mask)
+        columns = [each.filter(pl.Series(mask)) for each in columns]
+        if len(chosen):
+            columns = list(self._calls[name].aggregate.merge(columns, chosen))
+        return [_spread(each, whole) for each in self._conformed(name, columns)]
 
     def _argument_types(self, name: str, schema: Any) -> tuple[Any, ...]:
         call = self._calls[name]
@@ -131,3 +171,23 @@ class Measures:
             column.alias(kept).cast(self._kinds[kept])
             for kept, column in zip(self._kept_of(name), columns, strict=True)
         ]
+
+
+def _known(name: str) -> str:
+    """The column that says of which rows an added aggregate has seen all events."""
+    return f"{name}.known"
+
+
+def _truth(known: pl.Series) -> Any:
+    # What was stored before the aggregate was there has nulls.
+    return known.fill_null(False).to_numpy()
+
+
+def _spread(values: pl.Series, places: Any) -> pl.Series:
+    """The values at the places that are true, in their order, and nulls at the others."""
+    numbers = pl.Series(np.cumsum(places) - 1, dtype=pl.Int64)
+    return values.gather(
+        numbers.zip_with(
+            pl.Series(places), pl.repeat(None, len(numbers), dtype=pl.Int64, eager=True)
+        )
+    )

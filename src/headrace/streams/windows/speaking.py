@@ -28,19 +28,18 @@ class Speaking:
 
     @property
     def tables(self) -> dict[str, Kept]:
-        """The table in which they wait, if they have to."""
-        if self._layout.policy.emit == "updates":
-            return {}
+        """The table in which they wait; with `updates` only what waited before an edit is there."""
         window = [pa.field(each, pa.int64()) for each in (START, END, CLOSES)]
         schema = pa.schema([*self._layout.key_fields, *window])
         return {"waiting": Kept(schema, self._layout.keys, (START,), CLOSES)}
 
     def now(self, state: State, changed: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """The windows that speak now; those that have changed and do not will speak later."""
-        if self._layout.policy.emit == "updates":
-            return changed
         table = state["waiting"]
+        updates = self._layout.policy.emit == "updates"
+        if updates and not len(table):
+            return changed
         table.upsert(changed)
-        due = table.due(_ALWAYS if moment.speaks else moment.now)
+        due = table.due(_ALWAYS if updates or moment.speaks else moment.now)
         table.delete(due)
         return due

@@ -100,8 +100,8 @@ class HarnessQuery:
         sink = self._sink(output)
         with reading_through(connector):
             if (operator := operator_of(output.node)) is not None:
-                found = told(operator, outputs, connector, self._sink)
-                checkpoint.check_plan(found.shape, inputs_of(found.tagged))
+                found = told(operator, outputs, connector, self._sink, checkpoint.operators)
+                checkpoint.check_plan(found.shape, inputs_of(found.tagged), found.operators)
                 return Prepared(flow.name, output, found.tagged, sink, checkpoint, "update", found)
             rows = compile_output(output, connector)
         shape = state_shape(rows)
