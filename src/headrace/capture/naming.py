@@ -1,11 +1,11 @@
-"""What things are called that captures make in databases."""
+"""What things are called: those that captures make in databases, and databases in messages."""
 
 import hashlib
 import re
 from typing import Final
 
 PREFIX: Final = "headrace_"
-"""With which all of it begins."""
+"""With which all begins that a capture makes in a database."""
 
 
 def object_name(name: str, longest: int) -> str:
@@ -21,3 +21,12 @@ def object_name(name: str, longest: int) -> str:
         return PREFIX + name
     digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
     return f"{PREFIX}{allowed}"[: longest - len(digest) - 1] + f"_{digest}"
+
+
+def shown(url: str) -> str:
+    """A URL without its password.
+
+    >>> shown("postgresql://shop:secret@localhost/shop")
+    'postgresql://shop:***@localhost/shop'
+    """
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)

@@ -150,6 +150,11 @@ class Source(Protocol):
         """The database's name."""
         ...
 
+    @property
+    def schema(self) -> str:
+        """The schema of tables that are named without one."""
+        ...
+
     def check(self) -> Check:
         """Look at settings, privileges and tables, and change nothing."""
         ...
@@ -201,6 +206,10 @@ class Source(Protocol):
 
     def close(self) -> None:
         """End the connections that are not a stream's or a reader's."""
+        ...
+
+    def database_of(self, name: TableName | None) -> str:
+        """What Debezium's `source.db` says of an event, which may be about a table."""
         ...
 
     def sequence(self, begin: Begin | None, place: Any) -> str:

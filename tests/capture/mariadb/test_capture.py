@@ -1,38 +1,11 @@
 """A capture from MariaDB into a broker: Debezium's envelope, and a server that goes away."""
 
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
-
 from headrace import Broker
-from headrace.capture import Capture, Condition
-from headrace.settings import KafkaSettings
-from tests.capture.mariadb.conftest import Shop
+from headrace.capture import Condition
+from tests.capture.mariadb.conftest import Shop, administer
 from tests.capture.mariadb.server import MariadbServer
-from tests.capture.replaying import eventually, replayed, values_of
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(flush="os") as started:
-        yield started
-
-
-def capture(url: str, broker: Broker, to: str, **options: Any) -> Capture:
-    given: dict[str, Any] = {"tables": ["*"], "heartbeat_ms": 200, "discovery_ms": 100}
-    kafka = KafkaSettings(bootstrap=broker.bootstrap)
-    return Capture(url, to=to, kafka=kafka, **(given | options))
-
-
-def following(running: Capture) -> bool:
-    assert running.progress.condition is not Condition.FAILED, running.progress.failure
-    return running.progress.condition is Condition.FOLLOWING
-
-
-def items(broker: Broker, topic: str) -> list[Any]:
-    """The rows that a topic leads to, in the order of their keys."""
-    return [tuple(row.values()) for _, row in sorted(replayed(broker.bootstrap, topic).items())]
+from tests.capture.replaying import eventually, records_of, values_of
+from tests.capture.starting import capture, following, items
 
 
 def test_records_are_debeziums(shop: Shop, broker: Broker, fresh_name: str) -> None:
@@ -80,6 +53,40 @@ def test_records_are_debeziums(shop: Shop, broker: Broker, fresh_name: str) -> N
         ("e", "io.debezium.data.Enum"),
         ("u", "int64"),
     ]
+
+
+def test_tables_of_another_database_are_told_with_its_name(
+    mariadb: MariadbServer, shop: Shop, broker: Broker, fresh_name: str
+) -> None:
+    other = f"{shop.name}_other"
+    administer(mariadb, f"CREATE DATABASE {other}")
+    shop.run(f"CREATE TABLE {other}.t (id INT PRIMARY KEY)")
+    shop.run(f"INSERT INTO {other}.t VALUES (1)")
+    topic = f"{fresh_name}.{other}.t"
+    with capture(shop.url, broker, fresh_name, tables=[f"{other}.t"]):
+        eventually(lambda: items(broker, topic) == [(1,)])
+    administer(mariadb, f"DROP DATABASE {other}")
+    (event,) = values_of(broker.bootstrap, topic)
+    assert (event["source"]["db"], event["source"]["table"]) == (other, "t")
+    (shape,) = values_of(broker.bootstrap, fresh_name)
+    assert (shape["databaseName"], shape["source"]["db"]) == (other, other)
+
+
+def test_rows_of_an_outbox_are_events_of_topics_that_they_name(
+    shop: Shop, broker: Broker, fresh_name: str
+) -> None:
+    shop.run(
+        "CREATE TABLE outbox (id INT PRIMARY KEY, aggregatetype VARCHAR(90),"
+        " aggregateid VARCHAR(9), type VARCHAR(9), payload JSON)"
+    )
+    with capture(shop.url, broker, fresh_name, outbox=("outbox",)) as running:
+        eventually(lambda: following(running))
+        shop.run("INSERT INTO outbox VALUES (1, %s, '7', 'Placed', '{\"n\": 3}')", fresh_name)
+        shop.run("DELETE FROM outbox")
+        eventually(lambda: running.progress.changes == 2)
+    (event,) = records_of(broker.bootstrap, f"outbox.event.{fresh_name}")
+    assert (event.key(), event.value()) == (b"7", b'{"n": 3}')
+    assert records_of(broker.bootstrap, f"{fresh_name}.{shop.name}.outbox") == []
 
 
 def test_a_server_that_is_killed_and_started_again(

@@ -2,23 +2,24 @@
 
 import random
 import threading
+from functools import partial
 
 import pymysql
 import pytest
 
-from tests.capture.killing import ChangedMind, kill_and_compare, random_transaction
+from tests.capture.killing import check_ledger, kill_and_compare
 from tests.capture.mariadb.conftest import Shop
-from tests.clusters import Cluster
+from tests.capture.workload import COLUMNS, ChangedMind, random_transaction, replacing, rows_of
+from tests.clusters import Cluster, on_one_cluster
 
 _DEADLOCK, _WAITED_TOO_LONG = 1213, 1205
 
 
+@on_one_cluster
 @pytest.mark.timeout(180)
 def test_killed_and_started_again_it_neither_loses_nor_repeats(
     cluster: Cluster, shop: Shop, fresh_name: str
 ) -> None:
-    seed = random.randrange(10**6)
-    print(f"seed {seed}")
     shop.run("CREATE TABLE accounts (id INT PRIMARY KEY, balance INT NOT NULL, owner VARCHAR(20))")
     shop.run(
         "CREATE TABLE ledger (id BIGINT AUTO_INCREMENT PRIMARY KEY, batch INT, place INT, size INT)"
@@ -32,7 +33,7 @@ def test_killed_and_started_again_it_neither_loses_nor_repeats(
             batch += 1
             try:
                 with connection.cursor() as cursor:
-                    random_transaction(cursor.execute, chance, batch, "%s")
+                    random_transaction(cursor.execute, chance, batch, replacing("%s"))
                 connection.commit()
                 committed += 1
             except (ChangedMind, pymysql.IntegrityError):
@@ -44,4 +45,7 @@ def test_killed_and_started_again_it_neither_loses_nor_repeats(
         connection.close()
         return committed
 
-    kill_and_compare(shop, cluster, fresh_name, shop.name, seed=seed, kills=2, client=client)
+    prefix = f"{fresh_name}.{shop.name}"
+    topics = {f"{prefix}.{table}": partial(rows_of, shop, table) for table in COLUMNS}
+    kill_and_compare(shop.url, cluster, fresh_name, client, kills=2, topics=topics)
+    check_ledger(cluster, f"{prefix}.ledger")

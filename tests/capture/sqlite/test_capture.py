@@ -1,43 +1,11 @@
 """A capture from SQLite into a broker: what is in the tables is in the topics."""
 
 import base64
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
 
 from headrace import Broker
-from headrace.capture import Capture, Condition
-from headrace.settings import KafkaSettings
-from tests.capture.replaying import eventually, replayed, values_of
+from tests.capture.replaying import eventually, records_of, values_of
 from tests.capture.sqlite.conftest import File
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(flush="os") as started:
-        yield started
-
-
-def capture(file: File, broker: Broker, to: str) -> Capture:
-    return Capture(
-        file.url,
-        tables=["*"],
-        to=to,
-        kafka=KafkaSettings(bootstrap=broker.bootstrap),
-        heartbeat_ms=200,
-        discovery_ms=100,
-    )
-
-
-def following(running: Capture) -> bool:
-    assert running.progress.condition is not Condition.FAILED, running.progress.failure
-    return running.progress.condition is Condition.FOLLOWING
-
-
-def items(broker: Broker, topic: str) -> list[Any]:
-    """The rows that a topic leads to, in the order of their keys."""
-    return [tuple(row.values()) for _, row in sorted(replayed(broker.bootstrap, topic).items())]
+from tests.capture.starting import capture, following, items
 
 
 def test_values_in_topics(file: File, broker: Broker, fresh_name: str) -> None:
@@ -50,7 +18,7 @@ def test_values_in_topics(file: File, broker: Broker, fresh_name: str) -> None:
         (3, 2.5, None, 5, None, 1234, b"\x02"),
     ]
     file.run("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?)", *rows[0])
-    with capture(file, broker, fresh_name) as running:
+    with capture(file.url, broker, fresh_name) as running:
         eventually(lambda: following(running))
         for row in rows[1:]:
             file.run("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
@@ -73,7 +41,7 @@ def test_tables_that_come_change_and_are_made_anew(
     file: File, broker: Broker, fresh_name: str
 ) -> None:
     file.script("CREATE TABLE t (id INTEGER PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 1)")
-    with capture(file, broker, fresh_name) as running:
+    with capture(file.url, broker, fresh_name) as running:
         eventually(lambda: following(running))
         file.script("CREATE TABLE n (a); INSERT INTO n VALUES (5), (6)")
         eventually(lambda: items(broker, f"{fresh_name}.main.n") == [(1, 5), (2, 6)])
@@ -91,3 +59,19 @@ def test_tables_that_come_change_and_are_made_anew(
                 == file.run("SELECT rowid, a FROM n ORDER BY rowid")
             )
         )
+
+
+def test_rows_of_an_outbox_are_events_of_topics_that_they_name(
+    file: File, broker: Broker, fresh_name: str
+) -> None:
+    file.script(
+        "CREATE TABLE outbox (id INTEGER PRIMARY KEY, aggregatetype, aggregateid, type, payload)"
+    )
+    with capture(file.url, broker, fresh_name, outbox=("outbox",)) as running:
+        eventually(lambda: following(running))
+        file.run("INSERT INTO outbox VALUES (1, ?, 7, 'Placed', ?)", fresh_name, '{"n": 3}')
+        file.run("DELETE FROM outbox")
+        eventually(lambda: running.progress.changes == 2)
+    (event,) = records_of(broker.bootstrap, f"outbox.event.{fresh_name}")
+    assert (event.key(), event.value()) == (b"7", b'{"n": 3}')
+    assert records_of(broker.bootstrap, f"{fresh_name}.main.outbox") == []

@@ -3,22 +3,24 @@
 import random
 import sqlite3
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.capture.killing import ChangedMind, kill_and_compare, random_transaction
+from tests.capture.killing import check_ledger, kill_and_compare
 from tests.capture.sqlite.conftest import File
-from tests.clusters import Cluster
+from tests.capture.workload import COLUMNS, ChangedMind, random_transaction, replacing, rows_of
+from tests.clusters import Cluster, on_one_cluster
 
 
+@on_one_cluster
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize("journal", ["wal", "delete"])
 def test_killed_and_started_again_it_neither_loses_nor_repeats(
-    cluster: Cluster, tmp_path: Path, fresh_name: str
+    cluster: Cluster, tmp_path: Path, fresh_name: str, journal: str
 ) -> None:
-    seed = random.randrange(10**6)
-    print(f"seed {seed}")
-    file = File(tmp_path / "shop.db", ("wal", "delete")[seed % 2])
+    file = File(tmp_path / "shop.db", journal)
     file.script(
         "CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance INT NOT NULL, owner TEXT);"
         "CREATE TABLE ledger (id INTEGER PRIMARY KEY, batch INT, place INT, size INT)"
@@ -32,7 +34,7 @@ def test_killed_and_started_again_it_neither_loses_nor_repeats(
             batch += 1
             connection.execute("BEGIN IMMEDIATE")
             try:
-                random_transaction(connection.execute, chance, batch, "?")
+                random_transaction(connection.execute, chance, batch, replacing("?"), "?")
                 connection.execute("COMMIT")
                 committed += 1
             except (ChangedMind, sqlite3.IntegrityError):
@@ -40,5 +42,8 @@ def test_killed_and_started_again_it_neither_loses_nor_repeats(
         connection.close()
         return committed
 
-    kill_and_compare(file, cluster, fresh_name, "main", seed=seed, kills=2, client=client)
+    prefix = f"{fresh_name}.main"
+    topics = {f"{prefix}.{table}": partial(rows_of, file, table) for table in COLUMNS}
+    kill_and_compare(file.url, cluster, fresh_name, client, kills=2, topics=topics)
+    check_ledger(cluster, f"{prefix}.ledger")
     file.close()

@@ -97,6 +97,8 @@ def encoding_of(type_: ColumnType, modes: Modes) -> Encoding:
         case TypeKind.UUID | TypeKind.JSON | TypeKind.XML:
             name = type_.kind.value.capitalize()
             return Encoding(_named("string", f"io.debezium.data.{name}"), None, "")
+        case TypeKind.OTHER if type_.name == "tsvector":
+            return Encoding(_named("string", "io.debezium.data.Tsvector"), None, "")
         case _:
             return Encoding({"type": "string"}, None, "")
 

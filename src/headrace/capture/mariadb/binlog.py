@@ -134,7 +134,7 @@ class Decoder:
 
     def __init__(self, log: Log, start: str) -> None:
         self._log = log
-        self._position: Any = (MariadbPosition if log.mariadb else MysqlPosition)(start)
+        self._position = MariadbPosition(start) if log.mariadb else MysqlPosition(start)
         self._file = ""
         self._gtid: str | None = None
         self._transaction: Transaction | None = None
@@ -178,11 +178,7 @@ class Decoder:
             self.read_up_to = Place(self._file, position)
             return
         elif kind == Kind.XA_PREPARE:
-            raise PositionLost(
-                f"The transaction {self._gtid} is of the kind XA, which is in the log before it is "
-                "known whether it commits. Such transactions cannot be captured; run the capture "
-                "with --lost snapshot to go on behind it."
-            )
+            raise self._undecided()
         elif kind in _UNKNOWN:
             raise BrokenStream(
                 f"The log has an event of the kind {Kind(kind).name} at {self._file}:{end}, which "
@@ -204,10 +200,17 @@ class Decoder:
             self._standalone = True
             prepared = 0
         if prepared:
-            self._one(data[:4] + bytes([Kind.XA_PREPARE]) + data[5:], [])
+            raise self._undecided()
         self._time_us = seconds * 1_000_000
         self._transaction = Transaction(self._gtid, server_id)
         self._begun = False
+
+    def _undecided(self) -> PositionLost:
+        return PositionLost(
+            f"The transaction {self._gtid} is of the kind XA, which is in the log before it is "
+            "known whether it commits. Such transactions cannot be captured; run the capture with "
+            "--lost snapshot to go on behind it."
+        )
 
     def _begin(self, told: list[Event]) -> None:
         if not self._begun:

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final
 
 import orjson
@@ -19,6 +19,9 @@ _DOUBLE: Final = struct.Struct("<d")
 _DIGITS: Final = 9
 _DIGIT_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes that so many digits of a decimal take."""
+
+_EXACT: Final = Context(prec=80)
+"""With more digits than a decimal can have there."""
 
 _SECOND_US: Final = 1_000_000
 
@@ -159,16 +162,10 @@ def _decimal(precision: int, scale: int) -> Cell:
             part = int.from_bytes(raw[place : place + size], "big")
             digits += f"{part:0{count}d}"
             place += size
-        value = Decimal(f"{'-' if negative else ''}{digits}").scaleb(-scale, _context())
+        value = Decimal(f"{'-' if negative else ''}{digits}").scaleb(-scale, _EXACT)
         return value, at + total
 
     return read
-
-
-def _context() -> Any:
-    from decimal import Context
-
-    return Context(prec=80)
 
 
 def _date(data: bytes, at: int) -> tuple[int | None, int]:

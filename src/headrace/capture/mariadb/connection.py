@@ -1,6 +1,5 @@
 """Connections to MariaDB and MySQL, and what their refusals mean."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -13,6 +12,7 @@ from headrace.capture.errors import (
     InvalidCapture,
     PositionLost,
 )
+from headrace.capture.naming import shown
 
 SCHEMES: Final = ("mariadb", "mysql")
 """How the URL of such a database begins."""
@@ -64,11 +64,6 @@ def parameters_of(url: str) -> dict[str, Any]:
         "database": unquote(parts.path.strip("/")),
         **options,
     }
-
-
-def shown(url: str) -> str:
-    """A URL without its password."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
 
 
 def connect(url: str) -> Any:

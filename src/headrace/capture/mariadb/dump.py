@@ -6,8 +6,9 @@ import zlib
 from typing import Any, Final
 
 from headrace.capture.errors import BrokenStream
-from headrace.capture.mariadb.connection import driver, meaning_of, shown
+from headrace.capture.mariadb.connection import driver, meaning_of
 from headrace.capture.mariadb.gtid import MysqlPosition
+from headrace.capture.naming import shown
 
 _DUMP, _DUMP_GTID = 0x12, 0x1E
 _THROUGH_GTID: Final = 0x04

@@ -2,15 +2,6 @@
 
 import struct
 import uuid
-from typing import Protocol
-
-
-class GtidPosition(Protocol):
-    """What was told so far."""
-
-    def add(self, gtid: str) -> None:
-        """This transaction was told too."""
-        ...
 
 
 class MariadbPosition:

@@ -6,7 +6,6 @@ import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -23,12 +22,12 @@ from headrace.capture.mariadb.catalog import (
 )
 from headrace.capture.mariadb.cells import Cell, cell_of
 from headrace.capture.mariadb.chunks import MariadbReader, RowParser, zeros_of
-from headrace.capture.mariadb.connection import answers, connect, explained, parameters_of, shown
+from headrace.capture.mariadb.connection import answers, connect, explained, parameters_of
 from headrace.capture.mariadb.dump import Dump
 from headrace.capture.mariadb.setup import Setup, generation_of
 from headrace.capture.mariadb.stream import MariadbStream
 from headrace.capture.mariadb.tablemap import TableMap
-from headrace.capture.naming import object_name
+from headrace.capture.naming import PREFIX, object_name, shown
 from headrace.capture.selection import MASK, Selection
 from headrace.capture.source import Check, LogDistance
 
@@ -64,11 +63,16 @@ class MariadbSource:
         self._collations: dict[int, str] = {}
         self._tables: dict[TableName, Table] = {}
         self._named: dict[TableName | None, str] = {}
-        self._streams: WeakKeyDictionary[MariadbStream, None] = WeakKeyDictionary()
+        self._stream: MariadbStream | None = None
 
     @property
     def database(self) -> str:
         """The database's name."""
+        return self._database
+
+    @property
+    def schema(self) -> str:
+        """The database of the URL: databases are schemas here."""
         return self._database
 
     def check(self) -> Check:
@@ -118,9 +122,8 @@ class MariadbSource:
             start=start,
             mariadb=setup.mariadb,
         )
-        stream = MariadbStream(dump, start, decoder)
-        self._streams[stream] = None
-        return stream
+        self._stream = MariadbStream(dump, start, decoder)
+        return self._stream
 
     def reader(self) -> MariadbReader:
         """A connection of its own that reads tables."""
@@ -134,9 +137,10 @@ class MariadbSource:
     def distance(self) -> LogDistance:
         """How far the last stream is from the log's end; nothing is kept for us."""
         with self._lock, explained(self._url):
-            places = [stream.place for stream in self._streams]
-            behind = self._setup().behind(places[-1].file, places[-1].position) if places else 0
-        return LogDistance(behind, 0)
+            if self._stream is None:
+                return LogDistance(0, 0)
+            file, position, _ = self._stream.place
+            return LogDistance(self._setup().behind(file, position), 0)
 
     def drop(self) -> Sequence[str]:
         """Remove the table of marks."""
@@ -149,6 +153,10 @@ class MariadbSource:
             if self._shared is not None:
                 self._shared.close()
                 self._shared = None
+
+    def database_of(self, name: TableName | None) -> str:
+        """The database of the table, which need not be the one of the URL."""
+        return self._database if name is None else name.schema
 
     def sequence(self, begin: Begin | None, place: Any) -> str:
         """Null, as Debezium has it."""
@@ -196,9 +204,7 @@ class MariadbSource:
         return Setup(self._connection(), self.marks, shown(self._url))
 
     def _chooses(self, name: TableName) -> bool:
-        return self._selection.has_table(name, self._database) and not name.table.startswith(
-            "headrace_"
-        )
+        return self._selection.has_table(name, self._database) and not name.table.startswith(PREFIX)
 
     def _chosen(self) -> list[Table]:
         setup = self._setup()
@@ -229,30 +235,14 @@ class MariadbSource:
         kept = [
             place
             for place, column in enumerate(whole.columns)
-            if self._is_told(whole, place, column.name)
+            if self._selection.tells(whole.name, column.name, in_key=place in whole.key)
         ]
         columns = tuple(whole.columns[place] for place in kept)
         return Table(whole.name, columns, tuple(kept.index(place) for place in whole.key))
 
-    def _is_told(self, table: Table, place: int, column: str) -> bool:
-        if self._selection.has_column(table.name, column):
-            return True
-        if place in table.key:
-            raise InvalidCapture(
-                f"{table.name}.{column} cannot be left out: it is part of the key."
-            )
-        return False
-
     def _is_masked(self, table: Table, place: int) -> bool:
-        column = table.columns[place]
-        if not self._selection.masks_column(table.name, column.name):
-            return False
-        if column.type.kind is not TypeKind.TEXT or place in table.key:
-            raise InvalidCapture(
-                f"{table.name}.{column.name} cannot be masked: only text outside of the key can. "
-                "Leave the column out instead."
-            )
-        return True
+        column, in_key = table.columns[place], place in table.key
+        return self._selection.masks(table.name, column.name, column.type.kind, in_key=in_key)
 
     def _parser_of(self, connection: Any, name: TableName) -> tuple[Table, RowParser] | None:
         with self._lock:

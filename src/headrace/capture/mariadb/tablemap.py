@@ -1,6 +1,6 @@
 """What the log says of a table before its rows: names and types of columns, with their details."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -37,6 +37,28 @@ class Wire(IntEnum):
     VAR_STRING = 253
     STRING = 254
     GEOMETRY = 255
+
+
+class Detail(IntEnum):
+    """What the log may add to the description of a table, as it numbers it."""
+
+    SIGNS = 1
+    COLLATION = 2
+    """One for all texts, and those that have another."""
+
+    COLLATIONS = 3
+    """One for each text."""
+
+    NAMES = 4
+    SETS = 5
+    ENUMS = 6
+    KEY = 8
+    KEY_OF_PARTS = 9
+    """A key of the first letters of columns, each followed by their number."""
+
+    WORDS_COLLATION = 10
+    WORDS_COLLATIONS = 11
+    """As above, of ENUM and SET."""
 
 
 _NUMERIC: Final = {
@@ -97,8 +119,6 @@ class TableMap:
     named: bool = False
     """Whether names of columns were told: binlog_row_metadata is FULL."""
 
-    extra: dict[int, bytes] = field(default_factory=dict)
-
 
 def packed(data: bytes, place: int) -> tuple[int, int]:
     """A number in one to nine bytes, and the place behind it."""
@@ -140,12 +160,13 @@ def parse_table_map(data: bytes, place: int, *, mariadb: bool) -> TableMap:
             type_, meta = _real_string(meta)
         columns.append(WireColumn(type_, meta, bool(nulls[number // 8] >> number % 8 & 1)))
     found = TableMap(TableName(schema, table), columns)
+    details: dict[int, bytes] = {}
     while place < len(data):
         kind = data[place]
         length, place = packed(data, place + 1)
-        found.extra[kind] = data[place : place + length]
+        details[kind] = data[place : place + length]
         place += length
-    _detail(found, mariadb=mariadb)
+    _detail(found, details, mariadb=mariadb)
     return found
 
 
@@ -157,8 +178,8 @@ def _real_string(meta: int) -> tuple[Wire, int]:
     return Wire.STRING, size | ((kind & 0x30) ^ 0x30) << 4
 
 
-def _detail(table: TableMap, *, mariadb: bool) -> None:
-    columns, extra = table.columns, table.extra
+def _detail(table: TableMap, details: dict[int, bytes], *, mariadb: bool) -> None:
+    columns = table.columns
     numeric = [each for each in columns if each.type in _NUMERIC]
     textual = [
         each
@@ -166,34 +187,37 @@ def _detail(table: TableMap, *, mariadb: bool) -> None:
         if each.type in _TEXTUAL or (mariadb and each.type is Wire.GEOMETRY)
     ]
     worded = [each for each in columns if each.type in (Wire.ENUM, Wire.SET)]
-    if signs := extra.get(1):
+    if signs := details.get(Detail.SIGNS):
         for place, column in enumerate(numeric):
             column.unsigned = bool(signs[place // 8] & 0x80 >> place % 8)
-    for chosen, default, listed in ((textual, 2, 3), (worded, 10, 11)):
-        if default in extra:
-            first, *pairs = _numbers(extra[default])
+    for chosen, default, listed in (
+        (textual, Detail.COLLATION, Detail.COLLATIONS),
+        (worded, Detail.WORDS_COLLATION, Detail.WORDS_COLLATIONS),
+    ):
+        if default in details:
+            first, *pairs = _numbers(details[default])
             for column in chosen:
                 column.collation = first
             for place, collation in zip(pairs[::2], pairs[1::2], strict=True):
                 chosen[place].collation = collation
-        elif listed in extra:
-            for column, collation in zip(chosen, _numbers(extra[listed]), strict=True):
+        elif listed in details:
+            for column, collation in zip(chosen, _numbers(details[listed]), strict=True):
                 column.collation = collation
-    if names := extra.get(4):
+    if names := details.get(Detail.NAMES):
         place = 0
         for column in columns:
             size, place = packed(names, place)
             column.name = names[place : place + size].decode()
             place += size
         table.named = True
-    for kind, wire in ((5, Wire.SET), (6, Wire.ENUM)):
-        if kind in extra:
+    for kind, wire in ((Detail.SETS, Wire.SET), (Detail.ENUMS, Wire.ENUM)):
+        if kind in details:
             chosen = [each for each in columns if each.type is wire]
-            _members(chosen, extra[kind])
-    if 8 in extra:
-        table.key = tuple(_numbers(extra[8]))
-    elif 9 in extra:
-        table.key = tuple(_numbers(extra[9])[::2])
+            _members(chosen, details[kind])
+    if Detail.KEY in details:
+        table.key = tuple(_numbers(details[Detail.KEY]))
+    elif Detail.KEY_OF_PARTS in details:
+        table.key = tuple(_numbers(details[Detail.KEY_OF_PARTS])[::2])
 
 
 def _numbers(data: bytes) -> list[int]:

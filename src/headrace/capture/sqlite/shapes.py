@@ -8,6 +8,7 @@ import orjson
 
 from headrace.capture.changes import Column, ColumnType, Table, TableName, TypeKind
 from headrace.capture.errors import InvalidCapture
+from headrace.capture.naming import PREFIX
 from headrace.capture.selection import MASK, Selection
 from headrace.capture.sqlite.connection import quoted
 
@@ -133,7 +134,7 @@ def names_of(connection: sqlite3.Connection) -> list[str]:
     return [
         name
         for schema, name, kind, *_ in connection.execute("PRAGMA table_list")
-        if schema == SCHEMA and kind == "table" and not name.startswith(("sqlite_", "headrace_"))
+        if schema == SCHEMA and kind == "table" and not name.startswith(("sqlite_", PREFIX))
     ]
 
 
@@ -165,9 +166,7 @@ def shape_of(connection: sqlite3.Connection, table: str, selection: Selection) -
     for _, column, declared, required, _, place, hidden in rows:
         if hidden not in (0, _VIRTUAL, _STORED):
             continue
-        if not selection.has_column(name, column):
-            if place:
-                raise InvalidCapture(f"{name}.{column} cannot be left out: it is part of the key.")
+        if not selection.tells(name, column, in_key=bool(place)):
             continue
         columns.append(
             ShapeColumn(
@@ -175,7 +174,7 @@ def shape_of(connection: sqlite3.Connection, table: str, selection: Selection) -
                 declared,
                 bool(required) or (bool(place) and (is_number or bool(without_rowid))),
                 hidden != 0,
-                _masked(selection, name, column, declared, in_key=bool(place)),
+                selection.masks(name, column, natural_kind(declared), in_key=bool(place)),
                 bool(strict) or (bool(place) and is_number),
                 collations.get(column, "BINARY"),
             )
@@ -212,16 +211,3 @@ def _number(table: str, names: list[str]) -> ShapeColumn:
         f"{SCHEMA}.{table} has no primary key, and columns called rowid, _rowid_ and oid, so that "
         "the number of a row has no name. Leave the table out."
     )
-
-
-def _masked(
-    selection: Selection, name: TableName, column: str, declared: str, *, in_key: bool
-) -> bool:
-    if not selection.masks_column(name, column):
-        return False
-    if in_key or natural_kind(declared) is not TypeKind.TEXT:
-        raise InvalidCapture(
-            f"{name}.{column} cannot be masked: only text outside of the key can. Leave the column "
-            "out instead."
-        )
-    return True

@@ -34,6 +34,7 @@ class SqliteSource:
     """
 
     connector = "sqlite"
+    schema = SCHEMA
 
     def __init__(self, url: str, name: str, selection: Selection) -> None:
         self._path = path_of(url)
@@ -130,6 +131,10 @@ class SqliteSource:
             if self._shared is not None:
                 self._shared.close()
                 self._shared = self._made = None
+
+    def database_of(self, name: TableName | None) -> str:
+        """The database: there is no other one in reach."""
+        return self.database
 
     def sequence(self, begin: Begin | None, place: Any) -> str:
         """Null: `change` says it."""
