@@ -77,12 +77,12 @@ class HeadraceProcess:
             process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", *command, *self._options],
                 cwd=directory,
-                env=_as_installed(os.environ),
+                env=as_installed(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-            resources.callback(_stop, process)
+            resources.callback(stop, process)
             while not serves_metadata(port):
                 late = time.monotonic() > began + _START_TIMEOUT_SECONDS
                 if late or process.poll() is not None:
@@ -150,7 +150,7 @@ class Fleet:
         self._resources.close()
 
 
-def _as_installed(environment: Mapping[str, str]) -> dict[str, str]:
+def as_installed(environment: Mapping[str, str]) -> dict[str, str]:
     """Let Python keep the bytecode of what it compiles in the round that does not count.
 
     Who installs Headrace has it from pip, as the jars of Kafka come compiled.
@@ -158,7 +158,8 @@ def _as_installed(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and end it if it takes too long."""
     process.terminate()
     try:
         process.wait(_STOP_TIMEOUT_SECONDS)

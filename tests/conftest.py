@@ -52,7 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--examples",
         type=int,
         default=1,
-        help="how many random flows to compare with a plain computation (tests/streams/time)",
+        help="how many random flows, or databases, to compare with what should come of them "
+        "(tests/streams/time, tests/capture)",
     )
     parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")
 

@@ -145,6 +145,11 @@ class TestValues:
     def test_passwords_are_not_shown(self):
         settings = load(environment={"HEADRACE_KAFKA_PROPERTIES_SASL_PASSWORD": "secret"})
         assert "secret" not in repr(settings)
+        database = "postgresql://shop:secret@localhost/shop"
+        captures = f'[[capture]]\nurl = "{database}"\ntables = ["t"]\nto = "shop"'
+        settings = load(captures)
+        assert settings.capture.captures[0].url == database
+        assert "secret" not in repr(settings)
 
 
 class TestUnknownNames:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for the session, and a database of its own for each test."""
+"""A PostgreSQL server for the session, a database of its own for each test, and a broker."""
 
 import itertools
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace import Broker
 from tests.capture.servers import PostgresServer
 
 _numbers = itertools.count(1)
@@ -20,6 +21,13 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker in this process, for tests of what has nothing to do with the cluster."""
+    with Broker(flush="os") as started:
+        yield started
 
 
 class Database:

@@ -7,6 +7,9 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
+Rows = dict[str, dict[str, Any]]
+"""Rows as JSON has them, by their keys as records have them."""
+
 
 def records_of(bootstrap: str, topic: str) -> list[Message]:
     """All that readers of committed records see in a topic now, partition by partition."""
@@ -43,7 +46,7 @@ def values_of(bootstrap: str, topic: str) -> list[Any]:
     return [json.loads(each.value() or b"null") for each in records_of(bootstrap, topic)]
 
 
-def replayed(bootstrap: str, topic: str) -> dict[str, dict[str, Any]]:
+def replayed(bootstrap: str, topic: str) -> Rows:
     """The rows that a topic of Debezium's envelopes leads to, by their keys."""
     rows: dict[tuple[int, str], dict[str, Any]] = {}
     for message in records_of(bootstrap, topic):
@@ -63,11 +66,25 @@ def replayed(bootstrap: str, topic: str) -> dict[str, dict[str, Any]]:
     return {key: row for (_, key), row in rows.items()}
 
 
-def rows_of(database: Any, table: str, key: str = "id") -> dict[str, dict[str, Any]]:
+def rows_of(database: Any, table: str, key: str = "id") -> Rows:
     """The rows of a table as JSON has them, by their keys as records have them."""
     found = database.run(f"SELECT row_to_json(t)::text FROM {table} t")
     rows = [json.loads(row) for (row,) in found]
     return {json.dumps({key: row[key]}, separators=(",", ":")): row for row in rows}
+
+
+def await_equal(found: Callable[[], Rows], wanted: Rows, topic: str) -> None:
+    """Wait until a topic leads to some rows, and show how they differ if it does not."""
+    try:
+        eventually(lambda: found() == wanted, 60)
+    except AssertionError:
+        last = found()
+        differences = {
+            key: (last.get(key), wanted.get(key))
+            for key in last.keys() | wanted.keys()
+            if last.get(key) != wanted.get(key)
+        }
+        raise AssertionError(f"{topic} differs: {str(differences)[:2000]}") from None
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> None:

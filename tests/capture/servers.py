@@ -40,9 +40,13 @@ class PostgresServer:
     """A server that can be stopped, killed and started again; its data goes in the end.
 
     PostgreSQL refuses to run as root, so it runs as nobody where tests do.
+
+    Args:
+        primary: The server that this one is to follow, as a standby.
+        settings: Of postgresql.conf.
     """
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, primary: "PostgresServer | None" = None, **settings: str) -> None:
         self._programs = _programs()
         self._directory = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
         self._data = self._directory / "data"
@@ -54,19 +58,14 @@ class PostgresServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
-        self._run(
-            "initdb",
-            "-D",
-            str(self._data),
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-N",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        )
+        if primary is None:
+            words = ("-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
+            self._run("initdb", "-D", str(self._data), *words)
+        else:
+            address = f"host=127.0.0.1 port={primary.port} user=postgres dbname=postgres"
+            self._run("pg_basebackup", "-D", str(self._data), "-d", address, "-c", "fast")
+            (self._data / "standby.signal").touch()
+            settings = {"primary_conninfo": f"'{address}'"} | settings
         written = {**SETTINGS, **settings, "port": str(self.port)}
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = {value}\n" for name, value in written.items())
@@ -90,6 +89,10 @@ class PostgresServer:
 
     def stop(self, mode: str = "fast") -> None:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-t", "60", "-m", mode, "stop")
+
+    def promote(self) -> None:
+        """Let a standby be a server of its own."""
+        self._run("pg_ctl", "-D", str(self._data), "-w", "-t", "60", "promote")
 
     def connect(self, database: str = "postgres", user: str = "postgres") -> Any:
         connection = psycopg2.connect(self.url(database, user))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.capture import Capture, Condition, PositionLost
-from headrace.capture.postgres import slot_name
+from headrace.capture.naming import object_name
 from headrace.settings import KafkaSettings
 from tests.capture.conftest import Database
 from tests.capture.replaying import eventually, replayed, rows_of, values_of
@@ -100,7 +100,7 @@ def test_a_slot_that_is_still_being_made_is_waited_for(
     holder = database.connect()
     holder.autocommit = False
     holder.cursor().execute("INSERT INTO t VALUES (1)")
-    slot = slot_name(fresh_name)
+    slot = object_name(fresh_name, 63)
     maker = threading.Thread(
         target=database.run,
         args=("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", slot),

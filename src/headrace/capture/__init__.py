@@ -5,11 +5,11 @@
     with Capture("postgresql://shop@localhost/shop", tables=["orders"], to="shop"):
         ...
 
-The path of a change: `source` is what a database has to do and `postgres` one that does it;
-`changes` is what its log says, in neutral words. `session` follows the log and `writing` makes
-records with an `envelope`; `delivery` commits them with the position they lead to, which `state`
-and `store` keep. `snapshot` reads tables meanwhile, `watching` looks for new ones, and `running`
-keeps captures going.
+The path of a change: `source` is what a database has to do, and `postgres`, `mariadb` and `sqlite`
+do it; `changes` is what its log says, in neutral words. `session` follows the log and `writing`
+makes records with an `envelope`; `delivery` commits them with the position they lead to, which
+`state` and `store` keep. `snapshot` reads tables meanwhile, `watching` looks for new ones, and
+`running` keeps captures going.
 """
 
 from headrace.capture.capture import Capture

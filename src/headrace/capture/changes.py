@@ -23,6 +23,7 @@ value stands for which kind of column is the contract between databases and enve
 | MAP | dict of str to str or None |
 | POINT | tuple of two floats |
 | ARRAY | list of the element's values, or of such lists |
+| DYNAMIC | the element's value as a rule, but any int, float, str or bytes |
 
 NULL is None. `UNAVAILABLE` stands where the log leaves out a value that did not change and the
 source has no other way to tell it.
@@ -92,6 +93,9 @@ class TypeKind(StrEnum):
     MAP = "map"
     POINT = "point"
     ARRAY = "array"
+    DYNAMIC = "dynamic"
+    """Every value has a type of its own, of which the column's is only the usual one (SQLite)."""
+
     OTHER = "other"
     """Anything else, as the text that the database prints."""
 
@@ -117,7 +121,7 @@ class ColumnType:
     """The words of an ENUM or SET, in order."""
 
     element: "ColumnType | None" = None
-    """What an ARRAY holds."""
+    """What an ARRAY holds, and a DYNAMIC column as a rule."""
 
     native: int = 0
     """The number that the database knows the type by, where it has one."""

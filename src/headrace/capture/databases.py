@@ -8,7 +8,13 @@ from headrace.capture.selection import Selection
 from headrace.capture.source import Source
 from headrace.settings import CaptureSettings
 
-SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql"}
+SCHEMES = {
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "mariadb": "mariadb",
+    "mysql": "mariadb",
+    "sqlite": "sqlite",
+}
 """How URLs begin, and what database that is."""
 
 
@@ -25,6 +31,14 @@ def source_of(settings: CaptureSettings) -> Source:
         from headrace.capture.postgres import PostgresSource
 
         return PostgresSource(settings.address, settings.called, selection)
+    if kind == "mariadb":
+        from headrace.capture.mariadb import MariadbSource
+
+        return MariadbSource(settings.address, settings.called, selection)
+    if kind == "sqlite":
+        from headrace.capture.sqlite import SqliteSource
+
+        return SqliteSource(settings.address, settings.called, selection)
     raise InvalidCapture(
         f"A capture's URL begins with one of {', '.join(f'{each}://' for each in SCHEMES)}; "
         f"{settings.address.partition('://')[0]}:// is none of them."

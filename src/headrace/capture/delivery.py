@@ -43,8 +43,13 @@ _SETTINGS: Final = {
     "transaction.timeout.ms": _LONGEST_MS,
 }
 
-_TRANSACTION_SECONDS: Final = 60.0
+_ATTEMPT_SECONDS: Final = 10.0
+"""How long the cluster may take before others are told that it does, and it is asked again."""
+
 _FULL_SECONDS: Final = 0.1
+
+Waiting = Callable[[str], None]
+"""Told why nothing goes on for now; what it raises ends the waiting."""
 
 logger = logging.getLogger(__name__)
 
@@ -101,12 +106,17 @@ class Delivery:
         cluster: Where to.
         name: The capture's.
         topics: Whose topics are made when needed.
+        waiting: Told whenever the cluster has taken nothing for a while: a disk is full, a broker
+            is away. What was written is kept, and tried for as long as this does not raise.
     """
 
-    def __init__(self, cluster: Cluster, name: str, topics: Topics) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, topics: Topics, waiting: Waiting = logger.warning
+    ) -> None:
         self._cluster = cluster
         self._name = name
         self._topics = topics
+        self._waiting = waiting
         self._failure: list[Any] = []
         self._open = False
         self.pending = 0
@@ -118,18 +128,18 @@ class Delivery:
         """Write records into the open transaction, which is begun if there is none."""
         if not self._open:
             self._begin()
-        produce = self._producer.produce
         for topic, key, value, headers, everywhere in records:
             count = self._topics.ensure(topic, compacted=compacted)
             for partition in range(count) if everywhere else (-1,):
+                tries = 0
                 while True:
                     try:
                         # The library's types want lists of lists.
-                        produce(topic, value, key, partition, headers=headers)  # type: ignore[arg-type]
+                        self._producer.produce(topic, value, key, partition, headers=headers)  # type: ignore[arg-type]
                         break
                     except BufferError:
-                        self._producer.poll(_FULL_SECONDS)
-                        self._check()
+                        tries += 1
+                        self._make_room(tries)
             self.pending += 1
             self.pending_bytes += len(value or b"")
 
@@ -139,7 +149,7 @@ class Delivery:
             self._begin()
         self._producer.produce(store_of(self._name), state.to_bytes(), STATE, 0)
         self._attempt(
-            lambda: self._producer.commit_transaction(_TRANSACTION_SECONDS), "commit to the log"
+            lambda: self._producer.commit_transaction(_ATTEMPT_SECONDS), "commit to the log"
         )
         self._check()
         self._open = False
@@ -151,7 +161,7 @@ class Delivery:
 
         if self._open:
             try:
-                self._producer.abort_transaction(_TRANSACTION_SECONDS)
+                self._producer.abort_transaction(_ATTEMPT_SECONDS)
             except KafkaException as exception:
                 # Whoever comes next with our transactional id takes it back.
                 logger.debug("the transaction was not aborted: %s", exception)
@@ -161,8 +171,17 @@ class Delivery:
     def close(self) -> None:
         """Take back what was not committed, and leave."""
         self.abort()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Have the producer try nothing more: what it is refused now, it might be granted later.
+
+        A run after this one would then be fenced by it.
+        """
         self._producer.purge()
         self._producer.flush(1.0)
+        # Its close() would abort once more, and warn that there is nothing to abort.
+        del self._producer
 
     def _fence(self) -> "Producer":
         """A producer beside which no other one writes for this capture."""
@@ -172,10 +191,14 @@ class Delivery:
             "on_delivery": self._delivered,
         }
         self._producer = self._cluster.producer(settings)
-        self._attempt(
-            lambda: self._producer.init_transactions(_TRANSACTION_SECONDS),
-            "take the capture over",
-        )
+        try:
+            self._attempt(
+                lambda: self._producer.init_transactions(_ATTEMPT_SECONDS),
+                "take the capture over",
+            )
+        except BaseException:
+            self._leave()
+            raise
         return self._producer
 
     def _begin(self) -> None:
@@ -189,10 +212,26 @@ class Delivery:
             try:
                 action()
             except KafkaException as exception:
+                error = exception.args[0]
                 if not self._passes(exception):
-                    raise self._meaning(exception.args[0], attempt) from None
+                    raise self._meaning(error, attempt) from None
+                self._wait(attempt, error.str())
             else:
                 return
+
+    def _make_room(self, tries: int) -> None:
+        """Let some of what waits to be sent be sent."""
+        self._producer.poll(_FULL_SECONDS)
+        self._check()
+        if tries % int(_ATTEMPT_SECONDS / _FULL_SECONDS) == 0:
+            self._wait("write to the log", "it takes no more records")
+
+    def _wait(self, attempt: str, reason: str) -> None:
+        self._waiting(
+            f"The cluster at {self._cluster.bootstrap} did not let the capture {self._name} "
+            f"{attempt} for {_ATTEMPT_SECONDS:.0f} seconds: {reason.rstrip('.')}. It is tried "
+            "again, and nothing is lost; see whether a broker is away, or its disk is full."
+        )
 
     def _passes(self, exception: "KafkaException") -> bool:
         error = exception.args[0]

@@ -29,8 +29,8 @@ from headrace.settings import CaptureSettings
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 30.0
 _BUSY_TRIES: Final = 6
-"""How often a slot that is in use is tried before anything was captured: a process that was killed
-leaves it in use until the server notices."""
+"""How often a place in the log that is in use is tried before anything was captured: a process that
+was killed leaves it in use until the server notices."""
 
 _LASTING: Final = (InvalidCapture, NotPrepared, PositionLost, LogRetained, CaptureTakenOver)
 """What another try would not change."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from headrace.capture.changes import TableName
+from headrace.capture.changes import TableName, TypeKind
 from headrace.capture.errors import InvalidCapture
 
 MASK = "****"
@@ -18,7 +18,7 @@ class Selection:
     >>> chosen = Selection(("orders", "sales.*"), without=("*.orders.card",))
     >>> chosen.has_table(TableName("public", "orders"), "public")
     True
-    >>> chosen.has_column(TableName("public", "orders"), "card")
+    >>> chosen.tells(TableName("public", "orders"), "card", in_key=False)
     False
     """
 
@@ -52,13 +52,24 @@ class Selection:
             for pattern in self.tables
         )
 
-    def has_column(self, name: TableName, column: str) -> bool:
-        """Whether a column of a table is told."""
-        return not _matches_column(self.without, name, column)
+    def tells(self, name: TableName, column: str, *, in_key: bool) -> bool:
+        """Whether a column of a table is told; InvalidCapture if a key would be left out."""
+        if not _matches_column(self.without, name, column):
+            return True
+        if in_key:
+            raise InvalidCapture(f"{name}.{column} cannot be left out: it is part of the key.")
+        return False
 
-    def masks_column(self, name: TableName, column: str) -> bool:
-        """Whether the values of a column are hidden."""
-        return _matches_column(self.masked, name, column)
+    def masks(self, name: TableName, column: str, kind: TypeKind, *, in_key: bool) -> bool:
+        """Whether the values of a column are hidden; InvalidCapture if they cannot be."""
+        if not _matches_column(self.masked, name, column):
+            return False
+        if kind is not TypeKind.TEXT or in_key:
+            raise InvalidCapture(
+                f"{name}.{column} cannot be masked: only text outside of the key can. Leave the "
+                "column out instead."
+            )
+        return True
 
     def condition(self, name: TableName, default: str) -> str | None:
         """What rows of a table have to fulfil, if anything."""

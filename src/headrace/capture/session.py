@@ -30,7 +30,7 @@ from headrace.capture.store import ensure_store, read_store
 from headrace.capture.watching import Watch
 from headrace.capture.writing import Writer
 from headrace.clock import Clock
-from headrace.kafka import Cluster
+from headrace.kafka import Cluster, ClusterError
 from headrace.settings import CaptureSettings
 
 _GROUP_RECORDS: Final = 20_000
@@ -97,7 +97,7 @@ class Session:
         settings = self._settings
         ensure_store(self._cluster, settings.called)
         topics = Topics(self._cluster, partitions=settings.partitions, replicas=settings.replicas)
-        self._delivery = Delivery(self._cluster, settings.called, topics)
+        self._delivery = Delivery(self._cluster, settings.called, topics, self._held_up)
         try:
             # Only now, when nobody else can write it any more.
             stored = read_store(self._cluster, settings.called, settled=True)
@@ -192,6 +192,14 @@ class Session:
             self._flush(stream)
         else:
             self._delivery.abort()
+
+    def _held_up(self, reason: str) -> None:
+        """The cluster takes nothing for now: say so, and wait unless we are to end."""
+        logger.warning("%s", reason)
+        self._progress.condition = Condition.WAITING
+        self._progress.failure = reason
+        if self._stopping.is_set():
+            raise ClusterError(reason)
 
     def _is_idle(self) -> bool:
         """Whether all that came is committed, apart from how far the log has been read."""

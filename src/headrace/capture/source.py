@@ -21,6 +21,9 @@ from typing import Any, Protocol
 
 from headrace.capture.changes import Begin, Events, Position, Row, Table, TableName
 
+_MEASURED = 100
+_NUMBER_BYTES = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -76,6 +79,17 @@ class Chunk:
     If the log told one of them before the chunk's low mark, its effects are in neither: the
     database writes a commit to its log a moment before others see it. Such a chunk is read again.
     """
+
+
+def size_of(rows: Sequence[Row]) -> int:
+    """About how many bytes rows take, from some of them."""
+    step = max(len(rows) // _MEASURED, 1)
+    measured = sum(
+        len(value) if isinstance(value, str | bytes) else _NUMBER_BYTES
+        for row in rows[::step]
+        for value in row
+    )
+    return measured * step
 
 
 class LogStream(Protocol):
@@ -136,6 +150,11 @@ class Source(Protocol):
         """The database's name."""
         ...
 
+    @property
+    def schema(self) -> str:
+        """The schema of tables that are named without one."""
+        ...
+
     def check(self) -> Check:
         """Look at settings, privileges and tables, and change nothing."""
         ...
@@ -187,6 +206,10 @@ class Source(Protocol):
 
     def close(self) -> None:
         """End the connections that are not a stream's or a reader's."""
+        ...
+
+    def database_of(self, name: TableName | None) -> str:
+        """What Debezium's `source.db` says of an event, which may be about a table."""
         ...
 
     def sequence(self, begin: Begin | None, place: Any) -> str:

@@ -33,8 +33,6 @@ from headrace.capture.source import Chunk, Source
 from headrace.capture.state import CaptureState, KnownTable, fingerprint
 from headrace.settings import CaptureSettings
 
-_PARTS = "public"
-
 
 class Writer:
     """Writes what a log and snapshots tell, into whatever transaction is open.
@@ -86,7 +84,7 @@ class Writer:
 
     def is_outbox(self, name: TableName) -> bool:
         """Whether a table's rows are events, and none of its own."""
-        return self._outboxes is not None and self._outboxes.has_table(name, _PARTS)
+        return self._outboxes is not None and self._outboxes.has_table(name, self._source.schema)
 
     def begin(self, begin: Begin) -> None:
         """A transaction begins."""
@@ -124,7 +122,12 @@ class Writer:
 
     def message(self, message: Message) -> None:
         """An application wrote a message."""
-        self._delivery.send(self._envelope.message(message, self._begin), compacted=False)
+        if self._metadata is None or self._begin is None:
+            records = self._envelope.message(message, self._begin)
+        else:
+            self._tell_transaction()
+            records = self._envelope.message(message, self._begin, self._metadata.count)
+        self._delivery.send(records, compacted=False)
 
     def chunk(self, chunk: Chunk, rows: "Iterator[tuple[object, ...]]", place: object) -> None:
         """Rows that a snapshot read."""

@@ -126,7 +126,7 @@ def _captures(
 def _check(captures: "tuple[CaptureSettings, ...]") -> None:
     from headrace.capture.databases import source_of
     from headrace.capture.errors import NotPrepared
-    from headrace.capture.postgres.connection import shown
+    from headrace.capture.naming import shown
 
     for each in captures:
         source = source_of(each)

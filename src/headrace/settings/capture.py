@@ -26,7 +26,11 @@ class CaptureSettings(Section):
     """One [[capture]]: a database, what of it is captured, and how it is told."""
 
     url: str | None = setting(
-        Maybe(Text()), None, "The database, as postgresql://user:password@host:5432/database."
+        Maybe(Text()),
+        None,
+        "The database: postgresql://user:password@host/database, likewise mariadb:// and mysql://, "
+        "or sqlite:///file.",
+        secret=True,
     )
     tables: tuple[str, ...] = setting(Words(), (), "Its tables; * and ? are wildcards.")
     to: str | None = setting(Maybe(Text()), None, "How the names of its topics begin.")

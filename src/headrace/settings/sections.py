@@ -32,13 +32,16 @@ class Declaration:
     about: str
 
 
-def setting(kind: Kind[T], default: object, about: str) -> T:
-    """Declare a field of a section: what it accepts, its default as written, and what it is for."""
+def setting(kind: Kind[T], default: object, about: str, *, secret: bool = False) -> T:
+    """Declare a field of a section: what it accepts, its default as written, and what it is for.
+
+    What is secret, or a table, may hold a password and is not in the section's `repr`.
+    """
     value = kind.parse(default)
     return field(
         default_factory=lambda: value,
         metadata={_DECLARATION: (kind, default, about)},
-        repr=not isinstance(kind, Properties),  # a table may hold passwords
+        repr=not (secret or isinstance(kind, Properties)),
     )
 
 

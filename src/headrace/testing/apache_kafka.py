@@ -28,8 +28,7 @@ __all__ = ["ApacheKafka", "ApacheKafkaFailed", "java_tool"]
 _START_TIMEOUT_SECONDS = 180.0
 _STOP_TIMEOUT_SECONDS = 30.0
 
-# What Kafka's own start script passes, so that a comparison is with Kafka as people run it.
-_SERVER_FLAGS = (
+SERVER_FLAGS = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -39,6 +38,7 @@ _SERVER_FLAGS = (
     "-Djava.awt.headless=true",
     "-Dorg.apache.logging.log4j.level=WARN",
 )
+"""What Kafka's own start scripts pass, so that a comparison is with Kafka as people run it."""
 
 
 class ApacheKafkaFailed(HeadraceError):
@@ -186,7 +186,7 @@ class ApacheKafka:
         heap = (f"-Xms{self._heap}", f"-Xmx{self._heap}")
         server = ("-cp", classpath(), "kafka.Kafka", str(settings))
         return subprocess.Popen(
-            [java_program(), *heap, *_SERVER_FLAGS, *server],
+            [java_program(), *heap, *SERVER_FLAGS, *server],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -27,6 +27,7 @@ from headrace.capture.envelope.columns import Columns
 from headrace.capture.envelope.modes import Modes
 from headrace.capture.envelope.records import Headers, Record, topic_of
 from headrace.capture.envelope.schemas import (
+    MESSAGE_KEY,
     envelope_schema,
     key_schema,
     message_schema,
@@ -43,6 +44,9 @@ SNAPSHOT: Final = "incremental"
 
 NO_KEY: Final = b"null"
 """The key of what is about a whole table: JSON for null, since a compacted topic needs a key."""
+
+MESSAGES: Final = "message"
+"""How the name of the topic of messages ends."""
 
 _WHOLE: Final = (TypeKind.INT16, TypeKind.INT32, TypeKind.INT64)
 
@@ -118,7 +122,7 @@ class DebeziumEnvelope:
         self._encoders: dict[Table, _TableEncoder] = {}
         about = {"version": __version__, "connector": source.connector, "name": prefix}
         self._origin_head = f'{orjson.dumps(about).decode()[:-1]},"ts_ms":'
-        self._origin_middle = f'"db":{orjson.dumps(source.database).decode()},"sequence":'
+        self._databases: dict[TableName | None, str] = {}
 
     def topic_of(self, table: Table) -> str:
         """Where the changes of a table go."""
@@ -152,7 +156,9 @@ class DebeziumEnvelope:
         key = None if encoder.key is None else NO_KEY
         return [Record(encoder.topic, key, value, everywhere=True)]
 
-    def message(self, message: Message, begin: Begin | None) -> list[Record]:
+    def message(
+        self, message: Message, begin: Begin | None, counted: Counted = _not_counted
+    ) -> list[Record]:
         """The record of a message that an application wrote into the log."""
         now = self._now_ns()
         content = base64.b64encode(message.content).decode()
@@ -160,13 +166,13 @@ class DebeziumEnvelope:
             "op": Op.MESSAGE,
             "ts_ms": now // 1_000_000,
             "source": self._origin(None, begin, message.place, now, snapshot="false"),
+            "transaction": counted(TableName(MESSAGES, message.prefix)),
             "message": {"prefix": message.prefix, "content": content},
         }
         key: dict[str, Any] = {"prefix": message.prefix}
-        topic = f"{self.prefix}.message"
+        topic = f"{self.prefix}.{MESSAGES}"
         if self.schemas:
-            fields = [{"type": "string", "optional": True, "field": "prefix"}]
-            key = {"schema": key_schema(topic, fields), "payload": key}
+            key = {"schema": MESSAGE_KEY, "payload": key}
             payload = {"schema": message_schema(self.source_schema), "payload": payload}
         return [Record(topic, orjson.dumps(key), orjson.dumps(payload))]
 
@@ -187,16 +193,16 @@ class DebeziumEnvelope:
         place: Any,
         counted: Counted,
     ) -> list[Record]:
+        assert encoder.key is not None
         old, new = self._key(encoder, before), self._key(encoder, after)
-        assert old is not None
-        assert new is not None
         gone = self._value(encoder, Op.DELETE, before, None, begin, place, counted)
         come = self._value(encoder, Op.INSERT, None, after, begin, place, counted)
-        to_new: Headers = [(NEW_KEY, new)]
-        to_old: Headers = [(OLD_KEY, old)]
+        # Headers have no schemas.
+        to_new: Headers = [(NEW_KEY, orjson.dumps(encoder.key.of(after)))]
+        to_old: Headers = [(OLD_KEY, orjson.dumps(encoder.key.of(before)))]
         records = [Record(encoder.topic, old, gone, to_new)]
         if self._tombstones:
-            records.append(Record(encoder.topic, old, None))
+            records.append(Record(encoder.topic, old, None, to_new))
         return [*records, Record(encoder.topic, new, come, to_old)]
 
     def _key(self, encoder: _TableEncoder, row: Row) -> bytes | None:
@@ -244,9 +250,12 @@ class DebeziumEnvelope:
     ) -> orjson.Fragment:
         """The `source` block."""
         source = self._source
+        if (database := self._databases.get(name)) is None:
+            database = orjson.dumps(source.database_of(name)).decode()
+            self._databases[name] = database
         time_us = now // 1000 if begin is None else begin.time_us
         return orjson.Fragment(
-            f'{self._origin_head}{time_us // 1000},"snapshot":"{snapshot}",{self._origin_middle}'
-            f'{source.sequence(begin, place)},"ts_us":{time_us},"ts_ns":{time_us}000,'
+            f'{self._origin_head}{time_us // 1000},"snapshot":"{snapshot}","db":{database},'
+            f'"sequence":{source.sequence(begin, place)},"ts_us":{time_us},"ts_ns":{time_us}000,'
             f"{source.origin(name, begin, place)}}}"
         )

@@ -17,6 +17,8 @@ from headrace.capture.errors import InvalidCapture
 COLUMNS: Final = ("id", "aggregatetype", "aggregateid", "type", "payload")
 """What an outbox has; other columns are left where they are."""
 
+_PAYLOADS: Final = (TypeKind.JSON, TypeKind.TEXT, TypeKind.BYTES, TypeKind.DYNAMIC)
+
 
 class Outbox:
     """Makes records of the rows of an outbox.
@@ -51,9 +53,9 @@ class Outbox:
                     f"{table.name} is no outbox: it lacks {', '.join(missing)}. An outbox has "
                     f"{', '.join(COLUMNS)}."
                 )
-            kinds = {table.columns[table.names.index(COLUMNS[-1])].type.kind}
-            if not kinds <= {TypeKind.JSON, TypeKind.TEXT, TypeKind.BYTES}:
-                raise InvalidCapture(f"The payload of {table.name} must be json, text or bytea.")
+            kind = table.columns[table.names.index(COLUMNS[-1])].type.kind
+            if kind not in _PAYLOADS:
+                raise InvalidCapture(f"The payload of {table.name} must be JSON, text or bytes.")
             places = self._places[table] = tuple(map(table.names.index, COLUMNS))
         return places
 

@@ -7,7 +7,7 @@ import orjson
 
 from headrace.capture.changes import Begin, Message, Op, Row, RowChange, Table, Truncate
 from headrace.capture.envelope.columns import Columns
-from headrace.capture.envelope.debezium import NO_KEY, Counted
+from headrace.capture.envelope.debezium import MESSAGES, NO_KEY, Counted
 from headrace.capture.envelope.modes import Modes
 from headrace.capture.envelope.records import Headers, Record, topic_of
 from headrace.capture.source import Source
@@ -80,9 +80,11 @@ class PlainEnvelope:
         # Not a record without value: compaction would take it away before all rows it is about.
         return [Record(topic, None if key is None else NO_KEY, b"null", headers, everywhere=True)]
 
-    def message(self, message: Message, begin: Begin | None) -> list[Record]:
+    def message(
+        self, message: Message, begin: Begin | None, counted: Counted | None = None
+    ) -> list[Record]:
         """The record of a message that an application wrote into the log: its content as it is."""
-        topic = f"{self.prefix}.message"
+        topic = f"{self.prefix}.{MESSAGES}"
         headers = self._headers(Op.MESSAGE, begin)
         return [Record(topic, message.prefix.encode(), message.content, headers)]
 

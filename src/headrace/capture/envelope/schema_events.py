@@ -61,27 +61,28 @@ class SchemaEvents:
         self, name: TableName, kind: str, shape: dict[str, Any] | None, version: int, time_ms: int
     ) -> Record:
         source = self._source
+        database = source.database_of(name)
         value = {
             "source": {
                 "version": __version__,
                 "connector": source.connector,
                 "name": self.topic,
-                "db": source.database,
+                "db": database,
                 "schema": name.schema,
                 "table": name.table,
             },
             "ts_ms": time_ms,
-            "databaseName": source.database,
+            "databaseName": database,
             "schemaName": name.schema,
             "tableChanges": [
                 {
                     "type": kind,
-                    "id": f'"{source.database}"."{name.schema}"."{name.table}"',
+                    "id": f'"{database}"."{name.schema}"."{name.table}"',
                     "version": version,
                     "table": shape,
                 }
             ],
         }
         # One key per shape: compaction would otherwise forget the shapes that old rows have.
-        key = {"databaseName": source.database, "table": str(name), "version": version}
+        key = {"databaseName": database, "table": str(name), "version": version}
         return Record(self.topic, orjson.dumps(key), orjson.dumps(value))

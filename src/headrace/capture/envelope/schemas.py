@@ -93,6 +93,7 @@ def message_schema(source: Schema) -> Schema:
             _field("op", "string", optional=False),
             _field("ts_ms", "int64", optional=True),
             source,
+            {**TRANSACTION_BLOCK, "field": "transaction"},
             {
                 "type": "struct",
                 "fields": [
@@ -101,12 +102,24 @@ def message_schema(source: Schema) -> Schema:
                 ],
                 "optional": False,
                 "name": "io.debezium.connector.postgresql.Message",
+                "version": 1,
                 "field": "message",
             },
         ],
         "optional": False,
         "name": "io.debezium.connector.postgresql.MessageValue",
+        "version": 1,
     }
+
+
+MESSAGE_KEY: Final[Schema] = {
+    "type": "struct",
+    "fields": [_field("prefix", "string", optional=True)],
+    "optional": False,
+    "name": "io.debezium.connector.postgresql.MessageKey",
+    "version": 1,
+}
+"""The key of that."""
 
 
 TRANSACTION_SCHEMA: Final[Schema] = {
@@ -123,7 +136,7 @@ TRANSACTION_SCHEMA: Final[Schema] = {
                     _field("data_collection", "string", optional=False),
                     _field("event_count", "int64", optional=False),
                 ],
-                "optional": False,
+                "optional": True,
                 "name": "event.collection",
                 "version": 1,
             },

@@ -88,6 +88,8 @@ def encoding_of(type_: ColumnType, modes: Modes) -> Encoding:
             return Encoding(_POINT_SCHEMA, _point, {"x": 0.0, "y": 0.0, "wkb": None, "srid": None})
         case TypeKind.ARRAY:
             return _array(type_, modes)
+        case TypeKind.DYNAMIC:
+            return _dynamic(type_, modes)
         case TypeKind.ENUM | TypeKind.SET:
             name = "Enum" if type_.kind is TypeKind.ENUM else "EnumSet"
             schema = _named("string", f"io.debezium.data.{name}")
@@ -95,6 +97,8 @@ def encoding_of(type_: ColumnType, modes: Modes) -> Encoding:
         case TypeKind.UUID | TypeKind.JSON | TypeKind.XML:
             name = type_.kind.value.capitalize()
             return Encoding(_named("string", f"io.debezium.data.{name}"), None, "")
+        case TypeKind.OTHER if type_.name == "tsvector":
+            return Encoding(_named("string", "io.debezium.data.Tsvector"), None, "")
         case _:
             return Encoding({"type": "string"}, None, "")
 
@@ -298,3 +302,25 @@ def _array(type_: ColumnType, modes: Modes) -> Encoding:
         ]
 
     return Encoding(schema, encode, [], [element.unavailable])
+
+
+def _dynamic(type_: ColumnType, modes: Modes) -> Encoding:
+    """As the usual type is written; another one as JSON has it, and as an object if that has not.
+
+    >>> encode = _dynamic(ColumnType(TypeKind.DYNAMIC, "", element=ColumnType(TypeKind.TEXT, "")),
+    ...     Modes()).encode
+    >>> encode("a"), encode(1), encode(1.5), encode(b"a")
+    ('a', 1, 1.5, {'blob': 'YQ=='})
+    """
+    assert type_.element is not None
+    usual = encoding_of(type_.element, modes)
+    texts_are_bytes = type_.element.kind is TypeKind.BYTES
+
+    def encode(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"text": value} if texts_are_bytes else value
+        if isinstance(value, bytes):
+            return _base64(value) if texts_are_bytes else {"blob": _base64(value)}
+        return value if isinstance(value, int) else _float(value)
+
+    return Encoding(usual.schema, encode, usual.fallback)

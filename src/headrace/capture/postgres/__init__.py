@@ -5,6 +5,6 @@ slot, `pgoutput` decodes what it tells, `values` and `temporal` read the texts o
 knows tables and types, `chunks` reads tables for snapshots.
 """
 
-from headrace.capture.postgres.source import PostgresSource, slot_name
+from headrace.capture.postgres.source import PostgresSource
 
-__all__ = ["PostgresSource", "slot_name"]
+__all__ = ["PostgresSource"]

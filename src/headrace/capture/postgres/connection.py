@@ -1,6 +1,5 @@
 """Connections to PostgreSQL, and what its refusals mean."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -8,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headrace.capture.errors import CaptureBusy, CaptureError, DatabaseUnreachable, InvalidCapture
+from headrace.capture.naming import shown
 from headrace.capture.postgres.values import SESSION_OPTIONS
 
 SCHEMES = ("postgresql", "postgres")
@@ -51,11 +51,6 @@ def parameters_of(url: str) -> dict[str, str]:
         "dbname": unquote(parts.path.strip("/")),
     }
     return {name: value for name, value in given.items() if value} | dict(parse_qsl(parts.query))
-
-
-def shown(url: str) -> str:
-    """A URL without its password."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
 
 
 def connect(url: str, *, replication: bool = False) -> Any:

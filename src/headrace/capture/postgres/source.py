@@ -1,18 +1,17 @@
 """A PostgreSQL database as a source of changes."""
 
-import hashlib
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
-from headrace.capture.changes import Begin, Column, Position, Row, Table, TableName, TypeKind
-from headrace.capture.errors import InvalidCapture, PositionLost
+from headrace.capture.changes import Begin, Column, Position, Row, Table, TableName
+from headrace.capture.errors import PositionLost
+from headrace.capture.naming import object_name, shown
 from headrace.capture.postgres.catalog import Catalog, Relation
 from headrace.capture.postgres.chunks import PostgresReader
-from headrace.capture.postgres.connection import connect, explained, parameters_of, shown
+from headrace.capture.postgres.connection import connect, explained, parameters_of
 from headrace.capture.postgres.lookup import Lookup
 from headrace.capture.postgres.pgoutput import Decoder, RelationMessage, RowReader
 from headrace.capture.postgres.setup import GENERATED, Setup, unidentified
@@ -21,9 +20,7 @@ from headrace.capture.postgres.values import Decode, decoder_of
 from headrace.capture.selection import MASK, Selection
 from headrace.capture.source import Check, LogDistance
 
-_DEFAULT_SCHEMA: Final = "public"
 _LONGEST_NAME: Final = 63
-_PREFIX: Final = "headrace_"
 
 _DISTANCE_SQL: Final = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint,
@@ -42,12 +39,13 @@ class PostgresSource:
     """
 
     connector = "postgresql"
+    schema = "public"
 
     def __init__(self, url: str, name: str, selection: Selection) -> None:
         self._url = url
         self._selection = selection
         self._database = parameters_of(url)["dbname"]
-        self.slot = slot_name(name)
+        self.slot = object_name(name, _LONGEST_NAME)
         self._lock = threading.Lock()
         self._shared: Any = None
         self._named: dict[TableName | None, str] = {}
@@ -112,7 +110,7 @@ class PostgresSource:
             url=self._url,
             marks=self.slot,
             describe=self._describe,
-            condition=lambda name: self._selection.condition(name, _DEFAULT_SCHEMA),
+            condition=lambda name: self._selection.condition(name, self.schema),
         )
 
     def distance(self) -> LogDistance:
@@ -139,6 +137,10 @@ class PostgresSource:
             if self._shared is not None:
                 self._shared.close()
                 self._shared = None
+
+    def database_of(self, name: TableName | None) -> str:
+        """The database: there is no other one in reach."""
+        return self._database
 
     def sequence(self, begin: Begin | None, place: Any) -> str:
         """The end of the commit before, and the place of the event: JSON within a string."""
@@ -193,18 +195,14 @@ class PostgresSource:
         catalog = self._catalog
         catalog.forget_types()
         wanted = [
-            each
-            for each in catalog.relations()
-            if self._selection.has_table(each[1], _DEFAULT_SCHEMA)
+            each for each in catalog.relations() if self._selection.has_table(each[1], self.schema)
         ]
         relations = [
             each
             for each in catalog.describe(wanted)
-            if not unidentified(each) or self._selection.names_table(each.name, _DEFAULT_SCHEMA)
+            if not unidentified(each) or self._selection.names_table(each.name, self.schema)
         ]
-        return relations, [
-            self._selection.condition(each.name, _DEFAULT_SCHEMA) for each in relations
-        ]
+        return relations, [self._selection.condition(each.name, self.schema) for each in relations]
 
     def _describe(self, catalog: Catalog, name: TableName) -> tuple[Relation, RowReader] | None:
         wanted = [each for each in catalog.relations() if each[1] == name]
@@ -215,7 +213,7 @@ class PostgresSource:
 
     def _reader_of(self, message: RelationMessage) -> RowReader | None:
         """How to read rows that the log tells, with what the catalogs know about their columns."""
-        if not self._selection.has_table(message.name, _DEFAULT_SCHEMA):
+        if not self._selection.has_table(message.name, self.schema):
             return None
         with self._lock, explained(self._url):
             self._connection()
@@ -247,16 +245,14 @@ class PostgresSource:
         decoders: list[Decode | None] = []
         kept: list[int] = []
         for place, column in enumerate(table.columns):
-            if not self._selection.has_column(table.name, column.name):
-                if place in table.key:
-                    raise InvalidCapture(
-                        f"{table.name}.{column.name} cannot be left out: it is part of the key."
-                    )
+            in_key = place in table.key
+            if not self._selection.tells(table.name, column.name, in_key=in_key):
                 decoders.append(None)
                 continue
             kept.append(place)
-            if self._selection.masks_column(table.name, column.name):
-                decoders.append(_mask(table, place))
+            kind = column.type.kind
+            if self._selection.masks(table.name, column.name, kind, in_key=in_key):
+                decoders.append(_masked)
             else:
                 decoders.append(decoder_of(column.type))
         columns = tuple(table.columns[place] for place in kept)
@@ -268,26 +264,5 @@ def _catalog_of(connection: Any) -> Catalog:
     return Catalog(connection, generated=connection.server_version >= GENERATED)
 
 
-def _mask(table: Table, place: int) -> Decode:
-    column = table.columns[place]
-    if column.type.kind is not TypeKind.TEXT or place in table.key:
-        raise InvalidCapture(
-            f"{table.name}.{column.name} cannot be masked: only text outside of the key can. Leave "
-            "the column out instead."
-        )
-    return lambda text: MASK
-
-
-def slot_name(name: str) -> str:
-    """What the slot and the publication of a capture are called.
-
-    What PostgreSQL does not allow is replaced, and then a digest tells such names apart.
-
-    >>> slot_name("shop"), slot_name("Shop-1")
-    ('headrace_shop', 'headrace_shop_1_a8f11fba')
-    """
-    allowed = re.sub(r"[^a-z0-9_]", "_", name.lower())
-    if allowed == name and len(name) <= _LONGEST_NAME - len(_PREFIX):
-        return _PREFIX + name
-    digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
-    return f"{_PREFIX}{allowed}"[: _LONGEST_NAME - len(digest) - 1] + f"_{digest}"
+def _masked(text: bytes) -> str:
+    return MASK

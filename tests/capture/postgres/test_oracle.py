@@ -1,0 +1,40 @@
+"""Random tables and transactions on PostgreSQL, with a capture that is killed again and again."""
+
+import random
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.capture.conftest import Database
+from tests.capture.oracle import DAY, DECIMAL, FLOAT, TEXT, WHOLE, Dialect, Oracle, binary
+from tests.clusters import Cluster, on_one_cluster
+
+
+def adorn(chance: random.Random, table: str) -> list[str]:
+    """Whole rows before their changes in the log, of some tables."""
+    return [f"ALTER TABLE {table} REPLICA IDENTITY FULL"] if chance.random() < 0.3 else []
+
+
+@on_one_cluster
+@pytest.mark.timeout(1800)
+def test_topics_lead_to_the_tables_whatever_happens(
+    cluster: Cluster, database: Database, fresh_name: str, pytestconfig: pytest.Config
+) -> None:
+    def connect() -> Any:
+        connection = database.connect()
+        connection.autocommit = False
+        return connection
+
+    dialect = Dialect(
+        kinds=(WHOLE, TEXT, FLOAT, DECIMAL, DAY, binary("bytea")),
+        connect=connect,
+        violated=psycopg2.errors.UniqueViolation,
+        schema="public",
+        adorn=adorn,
+    )
+    for number in range(pytestconfig.getoption("--examples")):
+        seed = random.randrange(10**6)
+        print(f"seed {seed}")
+        database.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        Oracle(dialect, database.url, cluster, f"{fresh_name}-{number}", seed).run()
