@@ -66,9 +66,11 @@ class Windows:
         """What a batch makes the operator say, by the names of its outputs."""
         rows = pl.DataFrame({"at": [moment(each) for each in times]}, to_polars_schema())
         events = {INPUT: self._operator.prepare(INPUT, rows)}
-        job = Job("pictures", self._operator, Tracker(RULES))
+        job = Job("pictures", self._operator, Tracker({INPUT: RULES}))
         bucket = Bucket(job, 0, self._storage, self._copies)
-        told = bucket.apply("pictures", events, {"promise topic-0": micros(watermark)}).outputs
+        told = bucket.apply(
+            "pictures", events, {f"promise {INPUT}/topic-0": micros(watermark)}
+        ).outputs
         return {name: to_polars(each) for name, each in told.items()}
 
 
@@ -127,12 +129,12 @@ def windows_picture() -> str:
 
 def watermark_picture() -> str:
     """Event times in the order of arrival, and the watermark that follows the latest of them."""
-    tracker, memory = Tracker(RULES), ""
+    tracker, memory = Tracker({INPUT: RULES}), ""
     rows: list[tuple[datetime, datetime, bool]] = []
     reached: datetime | None = None
     for each in map(moment, ARRIVALS):
         late = reached is not None and each < reached
-        memory, mark = tracker.advance(memory, {"time topic-0": micros(each)})
+        memory, mark = tracker.advance(memory, {f"time {INPUT}/topic-0": micros(each)})
         assert mark is not None
         reached = datetime.fromtimestamp(mark / 1e6, UTC)
         rows.append((each, reached, late))

@@ -8,9 +8,10 @@ from headrace.streams.connectors import BoundedKafka, Connector
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import TopicOutput
-from headrace.streams.plan import DELETED, PROCESSED, Node, operators_of
+from headrace.streams.plan import DELETED, PROCESSED, Node
 from headrace.streams.rows import Rows, Table
 from headrace.streams.running.stage import aliases_for
+from headrace.streams.stateful import WindowAggregate, operators_of
 from headrace.streams.writing import as_records
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Batch:
 
 def _require_bounded(node: Node) -> None:
     for operator in operators_of(node):
-        if operator.time == PROCESSED:
+        if isinstance(operator, WindowAggregate) and operator.time == PROCESSED:
             raise InvalidFlow(
                 f"{operator.label[0]} is cut by when events are read, and a batch reads all of "
                 "them at once. Cut it by event time, or let the flow run."

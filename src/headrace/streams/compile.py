@@ -11,19 +11,19 @@ from headrace.streams.plan import (
     CONTROL,
     DELETED,
     HIDDEN,
+    VALID_FROM,
     CorrectedTime,
     Expression,
-    LateRows,
     Node,
     Pipe,
     ReadTopics,
     Select,
-    Upserts,
     Where,
-    WindowAggregate,
     WithColumns,
-    operators_of,
 )
+from headrace.streams.stateful import LateRows, Stateful, Upserts, operators_of
+from headrace.streams.stateful_joins import Lookup
+from headrace.streams.stateful_tables import Integrated
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -49,7 +49,7 @@ def compile_node(node: Node, connector: "Connector", told: "Keyed | None" = None
 
 
 def compile_operators(
-    node: WindowAggregate, connector: "Connector", stored: "Sequence[StoredOperator]" = ()
+    node: Stateful, connector: "Connector", stored: "Sequence[StoredOperator]" = ()
 ) -> "list[Keyed]":
     """An operator with state on the connector's rows, behind those that it is behind.
 
@@ -71,31 +71,61 @@ class _Compilation:
         told: "Keyed | None" = None,
         telling: "Telling | None" = None,
         time: "EventTime | None" = None,
+        *,
+        history: bool = False,
+        held: bool = False,
     ) -> None:
-        """Take what topics have to tell of time, and which time that is, if windows follow."""
+        """Take what topics have to tell of time, and which time that is, if somebody needs it.
+
+        With `history` tables say since when their rows hold; with `held` streams wait with their
+        first records until tables are loaded.
+        """
         self._connector = connector
         self._told = told
         self._telling = telling
         self._time = time
+        self._history = history
+        self._held = held
         self._done: dict[Node, DataFrame] = {}
         self.operators: dict[Node, Keyed] = {}
         self.stored: Sequence[StoredOperator] = ()
 
-    def operator(self, node: WindowAggregate) -> "Keyed":
-        from headrace.streams.timing import telling_of, time_of
-        from headrace.streams.windowing import keyed_windows
+    def operator(self, node: Stateful) -> "Keyed":
+        from headrace.streams.operators import keyed_of
+        from headrace.streams.timing import times_of
 
         if self._told is not None:
             return self._told
-        if node not in self.operators:
-            telling = self._telling or telling_of(node)
-            below = _Compilation(self._connector, telling=telling, time=time_of(node))
-            below.operators, below.stored = self.operators, self.stored
-            rows = below.of(node.input)
-            depth = len(operators_of(node.input))
-            stored = self.stored[depth] if depth < len(self.stored) else None
-            self.operators[node] = keyed_windows(node, rows, stored)
+        if node in self.operators:
+            raise InvalidFlow(
+                f"{node.label[0]} is used twice in one output, which would keep its state twice; "
+                "let it be a topic, and read that."
+            )
+        times = times_of(node, wanted=self._telling is not None)
+        rows = [
+            self._below(node, each, time).of(each)
+            for each, time in zip(node.inputs, times, strict=True)
+        ]
+        # Those in front are there by now, so this is its number in `operators_of`.
+        number = len(self.operators)
+        stored = self.stored[number] if number < len(self.stored) else None
+        self.operators[node] = keyed_of(node, rows, times, number, stored)
         return self.operators[node]
+
+    def _below(self, node: Stateful, given: Node, time: "EventTime | None") -> "_Compilation":
+        """The compilation of an input of an operator."""
+        from headrace.streams.timing import telling_of
+
+        lookup = node if isinstance(node, Lookup) else None
+        below = _Compilation(
+            self._connector,
+            telling=None if time is None else telling_of(node, time, self._telling),
+            time=time,
+            history=lookup is not None and lookup.at is not None and given is lookup.table,
+            held=self._held or (lookup is not None and lookup.bootstrap and given is lookup.input),
+        )
+        below.operators, below.stored = self.operators, self.stored
+        return below
 
     def of(self, node: Node) -> "DataFrame":
         from pyspark.errors import AnalysisException
@@ -120,24 +150,30 @@ class _Compilation:
                 return _where(self.of(node.input), node)
             case Select():
                 return _select(self.of(node.input), node)
-            case WindowAggregate():
-                from headrace.streams.windowing import results
+            case Stateful():
+                from headrace.streams.operators import results_of
 
-                return results(node, self.operator(node), timed=self._telling is not None)
+                return results_of(node, self.operator(node), timed=self._telling is not None)
             case LateRows():
                 return self.operator(node.input).output("late").drop(*HIDDEN)
             case Upserts():
                 return _upserts(self.of(node.input))
+            case Integrated():
+                return _integrated(self.of(node.input), node)
             case WithColumns():
                 rows = self.of(node.input)
                 return rows.withColumns({name: column(each) for name, each in node.named.items()})
             case Pipe():
                 return _piped(self.of(node.input), node)
+            case _:
+                raise AssertionError(f"nobody compiles {type(node).__name__}")
 
     def _read(self, node: ReadTopics) -> "DataFrame":
-        if self._telling is None:
-            return self._connector.read(node)
-        return self._observed(node, self._connector.read(replace(node, telling=self._telling)))
+        history = self._history and bool(node.key)
+        held = self._held and not node.key
+        read = replace(node, telling=self._telling, history=history, held=held)
+        rows = self._observed(node, self._connector.read(read))
+        return _since(rows, node) if history else rows
 
     def _observed(self, node: Node, rows: "DataFrame") -> "DataFrame":
         """The rows of a node, with what they tell of time if that is observed there."""
@@ -149,6 +185,20 @@ class _Compilation:
         if time.origin is not node or not rows.isStreaming:
             return rows
         return observed(rows, time.column, time.rules)
+
+
+def _since(changes: "DataFrame", node: ReadTopics) -> "DataFrame":
+    """The changes of a table, each with the moment since which it holds."""
+    from pyspark.sql.functions import coalesce, col, when
+
+    recorded = col("_timestamp")
+    since = recorded
+    if node.valid_from is not None:
+        # Who deletes a row does not say since when that holds, so it holds since it was recorded.
+        since = when(~col(DELETED), coalesce(col(f"`{node.valid_from}`"), recorded))
+        since = coalesce(since, recorded)
+    found = changes.withColumn(VALID_FROM, since.cast("timestamp"))
+    return found if "timestamp" in node.included else found.drop("_timestamp")
 
 
 def column(expression: Expression) -> "Column":
@@ -181,6 +231,16 @@ def _upserts(changes: "DataFrame") -> "DataFrame":
         wanted = wanted | col(CONTROL).isNotNull()
     kept = changes.where(wanted)
     return kept.withColumn(DELETED, col(CHANGE) == "delete").drop(CHANGE)
+
+
+def _integrated(rows: "DataFrame", node: Integrated) -> "DataFrame":
+    from pyspark.sql.functions import coalesce, lit
+
+    gone = lit(False) if node.deleted is None else coalesce(column(node.deleted), lit(False))
+    found = rows.withColumn(DELETED, gone)
+    if node.valid_from is None:
+        return found
+    return found.withColumn(VALID_FROM, column(node.valid_from).cast("timestamp"))
 
 
 def _where(rows: "DataFrame", node: Where) -> "DataFrame":

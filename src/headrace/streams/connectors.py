@@ -94,7 +94,7 @@ class BoundedKafka:
     def read(self, node: ReadTopics) -> "DataFrame":
         """The rows in the range; of a table, the last change of each key in it."""
         options = options_of(node, self.kafka)
-        if not node.key:
+        if not node.key or node.history:
             return self._load(node, options)
         return last_changes(self._load(node, {**options, "include": "offset"}), node)
 
@@ -126,8 +126,17 @@ def options_of(node: ReadTopics, kafka: KafkaSettings) -> dict[str, str]:
         **node.options,
         **table,
         **_time_options(node),
+        **_history_options(node),
+        **({"hold_first": "true"} if node.held else {}),
         **{f"kafka.{name}": value for name, value in kafka.properties.items()},
     }
+
+
+def _history_options(node: ReadTopics) -> dict[str, str]:
+    """The time of records, where the past of a table is asked for."""
+    if not node.history:
+        return {}
+    return {"include": ",".join(dict.fromkeys((*node.included, "timestamp")))}
 
 
 def _time_options(node: ReadTopics) -> dict[str, str]:

@@ -16,6 +16,7 @@ from headrace.streams.positions import Position, position_option
 from headrace.streams.reading import described_read
 from headrace.streams.realtime.refusals import require_possible, require_trigger
 from headrace.streams.rows import Rows, Stream, Table
+from headrace.streams.stateful import WindowAggregate, operator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,6 +158,7 @@ class Flow:
         *,
         key: str | Sequence[str],
         format: str = "json",  # noqa: A002 - the word that everybody knows
+        valid_from: str | None = None,
         dead_letters: str | None = None,
         on_error: str = "fail",
         options: Mapping[str, str] | None = None,
@@ -165,14 +167,17 @@ class Flow:
 
         `key` are the columns that tell rows apart; all records of a key are in one partition. What
         of them a value lacks is taken from the record's key, and if that has none either, the
-        record does not parse. Changes of Debezium are unwrapped, and their deletions delete. The
-        other options are those of `stream`.
+        record does not parse. Changes of Debezium are unwrapped, and their deletions delete.
+        `valid_from` is the column that says since when a row holds, for those who look up the past;
+        without it, and for deletions, that is the time of the record. The other options are those
+        of `stream`.
         """
         columns = (key,) if isinstance(key, str) else tuple(key)
         read = described_read(
             topic,
             schema,
             key=columns,
+            valid_from=valid_from,
             format=format,
             dead_letters=dead_letters,
             on_error=on_error,
@@ -191,6 +196,7 @@ class Flow:
         timestamp: Expression | None = None,
         topic: Expression | None = None,
         partitions: int | None = None,
+        compacted: bool | None = None,
         delivery: str = "exactly_once",
         output: str | None = None,
         trigger: str | None = None,
@@ -206,6 +212,8 @@ class Flow:
             timestamp: The time of the record; without it, the time of writing.
             topic: An expression for the topic of each row; null means `name`.
             partitions: How many it is created with, if not as many as the cluster likes.
+            compacted: Whether it is created as a topic that keeps the last record of each key; by
+                default for tables, but for the results of windows, which would be kept for ever.
             delivery: `at_least_once` writes without transactions: sooner to be seen, and a batch
                 that is repeated is written again.
             output: What the query is called, if not like the topic.
@@ -230,6 +238,7 @@ class Flow:
             timestamp=timestamp,
             topic_of_row=topic,
             partitions=partitions,
+            compacted=_is_kept(rows) if compacted is None else compacted,
             trigger=trigger,
             delivery=checked_choice("delivery", delivery, ("exactly_once", "at_least_once")),
         )
@@ -338,3 +347,9 @@ class Flow:
 
     def _repr_html_(self) -> str:
         return picture(self._reads, self.outputs)
+
+
+def _is_kept(rows: Rows) -> bool:
+    """Whether rows are those of a table that does not grow with time."""
+    windows = isinstance(operator_of(rows.node), WindowAggregate)
+    return isinstance(rows, Table) and bool(rows.key) and not windows

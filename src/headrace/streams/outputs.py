@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.streams.plan import Expression, LateRows, Node, operator_of, written
+from headrace.streams.plan import Expression, Node, written
+from headrace.streams.stateful import LateRows, operator_of
 
 if TYPE_CHECKING:
     from headrace.streams.sinks.contract import Sink
@@ -27,6 +28,9 @@ class TopicOutput:
     timestamp: Expression | None = None
     topic_of_row: Expression | None = None
     partitions: int | None = None
+    compacted: bool = False
+    """Whether the topic, if it is created, keeps the last record of each key."""
+
     delivery: str = "exactly_once"
     trigger: str | None = None
     """`realtime` for Spark's real-time mode, which delivers at least once; None for batches."""
@@ -36,6 +40,7 @@ class TopicOutput:
         """What it is called in a drawing, and the rest that is said about it."""
         said = [f"key {', '.join(map(written, self.key))}"] if self.key else []
         said += [f"time {written(self.timestamp)}"] if self.timestamp is not None else []
+        said += ["compacted"] if self.compacted else []
         said += ["at least once"] if self.delivery == "at_least_once" else []
         said += ["in real time, AT LEAST ONCE"] if self.trigger is not None else []
         return f"topic {self.topic}", ", ".join(said)

@@ -8,7 +8,7 @@ of one topic are two reads.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Union
 
 from headrace.streams.errors import UnknownColumn
 from headrace.streams.misspelling import aliases, misspelled
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.streams.time import Watermark
-    from headrace.streams.windows import Window
-    from headrace.streams.windows.durations import Duration
-    from headrace.streams.windows.expressions import Applied
 
 Expression: TypeAlias = Union[str, "Column"]
 """A Spark SQL expression as text, or a Spark Column."""
@@ -52,11 +49,33 @@ WINDOW = ("window_start", "window_end")
 WINDOW_TIME = "_window_time"
 """The column of a result's own time, for the windows behind: the last moment of its window."""
 
-HIDDEN = (CONTROL, PROCESSED, TIME_SOURCE, WINDOW_TIME)
+VALID_FROM = "_valid_from"
+"""The column of the moment since which a row of a table holds, where its past is asked for."""
+
+HIDDEN = (CONTROL, PROCESSED, TIME_SOURCE, WINDOW_TIME, VALID_FROM)
 """Columns that verbs carry on without being asked to."""
 
 _COLUMN = re.compile(r"[^\W\d]\w*")
 _RENAMED = re.compile(r".*\sas\s+`?(\w+)`?\s*", re.IGNORECASE | re.DOTALL)
+
+
+class Node(Protocol):
+    """One step of a flow: here are those without state, in `stateful` those with."""
+
+    @property
+    def inputs(self) -> tuple["Node", ...]:
+        """The steps whose rows it takes."""
+        ...
+
+    @property
+    def columns(self) -> Columns:
+        """The names of its columns."""
+        ...
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +114,18 @@ class ReadTopics:
     telling: "Telling | None" = None
     """What is told of time between the rows; compiling says it where somebody wants to know."""
 
+    valid_from: str | None = None
+    """The column that says since when a row of a table holds, if not since it was recorded."""
+
+    history: bool = False
+    """Whether all changes of a table are wanted with the time of their records; compiling says it
+    where its past is asked for."""
+
+    held: bool = False
+    """Whether the first batch reads nothing, since tables are loaded in it; compiling says it."""
+
     @property
-    def inputs(self) -> tuple["Node", ...]:
+    def inputs(self) -> tuple[Node, ...]:
         """None: this is where rows come from."""
         return ()
 
@@ -110,9 +139,13 @@ class ReadTopics:
         """Those of the schema, what else was asked for, and whether a table's row is gone."""
         if self.rows is None:
             return None
-        included = [each for each in self.options.get("include", "").split(",") if each]
         marks = (DELETED,) if self.key else ()
-        return (*self.rows.names, *(f"_{each}" for each in included), *marks)
+        return (*self.rows.names, *(f"_{each}" for each in self.included), *marks)
+
+    @property
+    def included(self) -> tuple[str, ...]:
+        """What rows tell of their records."""
+        return tuple(each for each in self.options.get("include", "").split(",") if each)
 
     @property
     def label(self) -> tuple[str, str]:
@@ -129,7 +162,7 @@ class ReadTopics:
 class Where:
     """The rows for which a condition is true; of a table, the keys for which it is."""
 
-    input: "Node"
+    input: Node
     condition: Expression
     table: bool = False
 
@@ -137,7 +170,7 @@ class Where:
         require_columns((self.condition,), self.input, "where")
 
     @property
-    def inputs(self) -> tuple["Node", ...]:
+    def inputs(self) -> tuple[Node, ...]:
         """The rows it chooses from."""
         return (self.input,)
 
@@ -156,7 +189,7 @@ class Where:
 class Select:
     """Columns in the place of those that were there."""
 
-    input: "Node"
+    input: Node
     expressions: tuple[Expression, ...]
     named: Mapping[str, Expression] = field(default_factory=dict)
     table: bool = False
@@ -167,7 +200,7 @@ class Select:
         require_columns(expressions, self.input, "select", self.named)
 
     @property
-    def inputs(self) -> tuple["Node", ...]:
+    def inputs(self) -> tuple[Node, ...]:
         """The rows it takes columns from."""
         return (self.input,)
 
@@ -190,14 +223,14 @@ class Select:
 class WithColumns:
     """Columns beside those that were there, or in the place of one of the same name."""
 
-    input: "Node"
+    input: Node
     named: Mapping[str, Expression]
 
     def __post_init__(self) -> None:
         require_columns(tuple(self.named.values()), self.input, "with_columns", self.named)
 
     @property
-    def inputs(self) -> tuple["Node", ...]:
+    def inputs(self) -> tuple[Node, ...]:
         """The rows it adds columns to."""
         return (self.input,)
 
@@ -218,7 +251,7 @@ class WithColumns:
 class CorrectedTime:
     """The time of events by a clock that is trusted, from the clocks of those who sent them."""
 
-    input: "Node"
+    input: Node
     occurred: Expression
     sent: Expression
     received: Expression
@@ -237,7 +270,7 @@ class CorrectedTime:
         require_columns((self.occurred, self.sent, self.received), self.input, "corrected_time")
 
     @property
-    def inputs(self) -> tuple["Node", ...]:
+    def inputs(self) -> tuple[Node, ...]:
         """The rows whose time it is."""
         return (self.input,)
 
@@ -259,11 +292,11 @@ class CorrectedTime:
 class Pipe:
     """Whatever a function makes of a DataFrame."""
 
-    input: "Node"
+    input: Node
     function: Callable[["DataFrame"], "DataFrame"]
 
     @property
-    def inputs(self) -> tuple["Node", ...]:
+    def inputs(self) -> tuple[Node, ...]:
         """What the function is given."""
         return (self.input,)
 
@@ -276,114 +309,6 @@ class Pipe:
     def label(self) -> tuple[str, str]:
         """What it is called in a drawing, and the rest that is said about it."""
         return "pipe", getattr(self.function, "__name__", type(self.function).__name__)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WindowAggregate:
-    """Aggregates of the windows of a stream: an operator with state, and the changes it tells."""
-
-    input: "Node"
-    spec: "Window"
-    by: tuple[str, ...]
-    aggregates: "Mapping[str, str | Applied]"
-    time: str
-    late: str
-    lateness: "Duration | None"
-    emit: str
-    flow: str
-    """The flow's name, for what it says when something is wrong."""
-
-    def __post_init__(self) -> None:
-        time = () if self.time in (PROCESSED, WINDOW_TIME) else (self.time,)
-        require_columns((*self.by, *time), self.input, "window")
-
-    @property
-    def inputs(self) -> tuple["Node", ...]:
-        """The events."""
-        return (self.input,)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The columns that tell results apart."""
-        return (*WINDOW, *self.by)
-
-    @property
-    def columns(self) -> Columns:
-        """The window, the group, the results and what kind of change it is."""
-        return (*self.key, *self.aggregates, CHANGE)
-
-    @property
-    def label(self) -> tuple[str, str]:
-        """What it is called in a drawing, and the rest that is said about it."""
-        said = [f"by {', '.join(self.by)}"] if self.by else []
-        said += [
-            f"{name} = {each if isinstance(each, str) else type(each.aggregate).__name__}"
-            for name, each in self.aggregates.items()
-        ]
-        within = f" within {self.lateness}" if self.lateness is not None else ""
-        cut = " of processing time" if self.time == PROCESSED else ""
-        return f"window {self.spec}{cut}", ", ".join(
-            (*said, f"late {self.late}{within}", self.emit)
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LateRows:
-    """The events that came too late for every window, and when that was."""
-
-    input: WindowAggregate
-
-    @property
-    def inputs(self) -> tuple["Node", ...]:
-        """The windows they were too late for."""
-        return (self.input,)
-
-    @property
-    def columns(self) -> Columns:
-        """Those of the events, the reason, and how far time had come."""
-        known = self.input.input.columns
-        return None if known is None else (*known, "_reason", "_watermark")
-
-    @property
-    def label(self) -> tuple[str, str]:
-        """What it is called in a drawing, and the rest that is said about it."""
-        return "late", ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Upserts:
-    """Changes of results as the rows that they become, or as deletions."""
-
-    input: WindowAggregate
-
-    @property
-    def inputs(self) -> tuple["Node", ...]:
-        """The windows whose results they are."""
-        return (self.input,)
-
-    @property
-    def columns(self) -> Columns:
-        """The window, the group and the results, and whether the row is gone."""
-        return (*self.input.key, *self.input.aggregates, DELETED)
-
-    @property
-    def label(self) -> tuple[str, str]:
-        """What it is called in a drawing, and the rest that is said about it."""
-        return "table", f"by {', '.join(self.input.key)}"
-
-
-Node: TypeAlias = (
-    ReadTopics
-    | Where
-    | Select
-    | WithColumns
-    | CorrectedTime
-    | Pipe
-    | WindowAggregate
-    | LateRows
-    | Upserts
-)
-"""One step of a flow."""
 
 
 def sources(node: Node) -> Iterator[ReadTopics]:
@@ -402,19 +327,6 @@ def steps_of(node: Node) -> Iterator[Node]:
         seen.add(each)
         yield each
         waiting.extend(each.inputs)
-
-
-def operator_of(node: Node) -> WindowAggregate | None:
-    """The operator with state that rows are made by, if there is one; of several the last."""
-    if isinstance(node, WindowAggregate):
-        return node
-    return next((found for each in node.inputs if (found := operator_of(each))), None)
-
-
-def operators_of(node: Node) -> list[WindowAggregate]:
-    """All operators with state that rows are made by, the first of them first."""
-    last = operator_of(node)
-    return [] if last is None else [*operators_of(last.input), last]
 
 
 def is_column(expression: Expression) -> bool:

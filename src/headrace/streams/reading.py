@@ -26,6 +26,7 @@ def described_read(
     time: str | None = None,
     watermark: "Watermark | None" = None,
     key: tuple[str, ...] = (),
+    valid_from: str | None = None,
     format: str,  # noqa: A002 - the word that everybody knows
     start: Position = "earliest",
     dead_letters: str | None,
@@ -70,10 +71,12 @@ def described_read(
         time=time,
         watermark=watermark,
         key=key,
+        valid_from=valid_from,
         dead_letters=None if dead_letters is None else checked_name(dead_letters, "topic"),
     )
     _require_own(read, "time", () if time is None else (time,))
     _require_own(read, "key", key)
+    _require_own(read, "valid_from", () if valid_from is None else (valid_from,))
     if watermark is not None:
         if time is None:
             raise InvalidFlow('A watermark is of event time: say which column that is, time="at".')

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.streams.flow import Flow
+    from headrace.streams.joining import JoinedStream, On, Within
+    from headrace.streams.tabling import Groups
     from headrace.streams.time import Watermark
     from headrace.streams.windowing import Windowed
     from headrace.streams.windows import Window
@@ -176,6 +178,105 @@ class Stream(Rows):
         groups = (by,) if isinstance(by, str) else tuple(by)
         return Windowed(self._flow, self._node, spec, groups, late, lateness, emit, time)
 
+    def join(
+        self,
+        other: "Stream",
+        *,
+        on: "On",
+        within: "Within",
+        how: str = "inner",
+        condition: str | None = None,
+        late: str = "drop",
+        suffix: str = "_right",
+    ) -> "JoinedStream":
+        """Pair events of two streams that belong together and are not too far apart in time.
+
+        Args:
+            other: The right stream, perhaps this one itself.
+            on: Columns that both have, or `{"column": "column of the other"}`.
+            within: How far apart the two may be, either of them first; or how much earlier and how
+                much later the right one, as in `("0 s", "1 hour")`.
+            how: `left`, `right` and `full` also tell of events that found no partner, when none can
+                come any more.
+            condition: What pairs have to fulfil besides, as SQL over the columns of the result.
+            late: What becomes of events that come after the watermark, and can find no partner:
+                `drop` and count them, or have them as a stream of their own with `side`.
+            suffix: What is added to the names of columns on the right that are there on the left.
+        """
+        from headrace.streams.joining import joined_streams
+
+        return joined_streams(
+            self,
+            other,
+            on=on,
+            within=within,
+            how=how,
+            condition=condition,
+            late=late,
+            suffix=suffix,
+        )
+
+    def lookup(
+        self,
+        table: "Table",
+        *,
+        on: "On | None" = None,
+        how: str = "left",
+        at: str | None = None,
+        wait: "Duration | None" = None,
+        keep: "Duration | None" = None,
+        bootstrap: bool = True,
+        suffix: str = "_right",
+    ) -> "Stream":
+        """Add the columns that a table has for each event, now or at the event's own time.
+
+        Args:
+            table: The table; a copy of it is kept beside the events, and its changes follow.
+            on: Columns that equal its key: their names, or `{"column": "column of the key"}`. By
+                default those that are named like the key.
+            how: `left` keeps events without a row, `inner` does not.
+            at: The column of the moment whose row is meant, as it was valid then: since the table's
+                `valid_from`, or since it was recorded.
+            wait: How long, in event time, an event without a row waits for one.
+            keep: How long rows are kept that hold no more; for ever if it is not said.
+            bootstrap: Whether the table is loaded, as it is at the start, before the first event.
+            suffix: What is added to the names of columns of the table that events have, too.
+        """
+        from headrace.streams.joining import looked_up
+
+        return looked_up(
+            self,
+            table,
+            on=on,
+            how=how,
+            at=at,
+            wait=wait,
+            keep=keep,
+            bootstrap=bootstrap,
+            suffix=suffix,
+        )
+
+    def table(
+        self,
+        *,
+        key: str | Sequence[str],
+        deleted: Expression | None = None,
+        valid_from: Expression | None = None,
+    ) -> "Table":
+        """The last event of each key, as a table.
+
+        Events of one key have to be in one partition of their topic, so that it is known which is
+        the last.
+
+        Args:
+            key: The columns that tell rows apart.
+            deleted: Tells of an event that it deletes the row of its key.
+            valid_from: Since when its row holds, for those who look at the table's past.
+        """
+        from headrace.streams.tabling import integrated
+
+        return integrated(self, (key,) if isinstance(key, str) else tuple(key), deleted, valid_from)
+
 
 class Table(Rows):
     """What is: one row per key, which later records replace or delete.
@@ -205,6 +306,53 @@ class Table(Rows):
         kept = () if "*" in chosen else tuple(each for each in self._key if each not in chosen)
         return self._next(Select(self._node, (*kept, *expressions), named, table=True))
 
-    def changes(self) -> Stream:
-        """The changes as a stream: the new rows, and with `_deleted` the keys that are gone."""
+    def upserts(self) -> Stream:
+        """What is told of the table as a stream: rows as they become, and with `_deleted` keys."""
         return Stream(self._flow, self._node)
+
+    def changes(self) -> Stream:
+        """Every change in the order it was made, in `_change` what kind it is.
+
+        `insert` and `delete`, and for a row that changes the old one as `update_before` and the new
+        one as `update_after`. The table is remembered for that.
+        """
+        from headrace.streams.tabling import changes_of
+
+        return Stream(self._flow, changes_of(self))
+
+    def join(
+        self, other: "Table", *, on: "On | None" = None, how: str = "inner", suffix: str = "_right"
+    ) -> "Table":
+        """The pairs of rows that have the same values, kept up to date when either side changes.
+
+        The result is told apart by the keys of both sides, as far as they are needed: if `on` is
+        the key of the other table, by this one's, and the other way round.
+
+        Args:
+            other: The right table.
+            on: Columns that both have, or `{"column": "column of the other"}`; by default the key,
+                if it is the same.
+            how: `inner`, `left`, `right` or `full`.
+            suffix: What is added to the names of columns on the right that are there on the left.
+        """
+        from headrace.streams.tabling import joined_tables
+
+        return joined_tables(self, other, on=on, how=how, suffix=suffix)
+
+    def group_by(self, *by: str) -> "Groups":
+        """The groups of rows with the same values, of which `agg` then computes something."""
+        from headrace.streams.tabling import Groups
+
+        return Groups(self, by)
+
+    def top(
+        self, count: int, *, by: str | Sequence[str] = (), order: str | Sequence[str]
+    ) -> "Table":
+        """The first rows of each group in some order, as in `top(9, by="reader", order="at desc")`.
+
+        When one of them goes, the next one moves up.
+        """
+        from headrace.streams.tabling import top_rows
+
+        groups = (by,) if isinstance(by, str) else tuple(by)
+        return top_rows(self, count, groups, (order,) if isinstance(order, str) else tuple(order))

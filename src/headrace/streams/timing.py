@@ -7,17 +7,20 @@ from headrace.streams.plan import (
     PROCESSED,
     WINDOW_TIME,
     CorrectedTime,
-    LateRows,
     Node,
     Pipe,
     ReadTopics,
     Telling,
-    WindowAggregate,
 )
+from headrace.streams.stateful import LateRows, Stateful, WindowAggregate
+from headrace.streams.stateful_joins import Lookup, StreamJoin
 from headrace.streams.time import Watermark
 from headrace.streams.windows.durations import SECOND
 from headrace.streams.windows.kinds import Aligned, Session
 from headrace.streams.windows.policies import policy
+
+_EXACT = Watermark(out_of_order="0 s")
+"""What is known of the time of results: an operator tells how far it has come."""
 
 _LOOK = 10 * SECOND
 """How long after its end a window of processing time may speak, if nothing comes."""
@@ -29,7 +32,7 @@ class EventTime:
 
     column: str
     rules: Watermark
-    origin: ReadTopics | CorrectedTime | WindowAggregate
+    origin: ReadTopics | CorrectedTime | Stateful
     """Where it comes from, and is observed."""
 
     @property
@@ -49,55 +52,79 @@ def event_time(node: Node) -> EventTime:
     match node:
         case CorrectedTime():
             return EventTime(node.into, node.watermark, node)
-        case WindowAggregate():
-            return EventTime(WINDOW_TIME, Watermark(out_of_order="0 s"), node)
+        case WindowAggregate() | StreamJoin():
+            return EventTime(WINDOW_TIME, _EXACT, node)
+        case Lookup():
+            return EventTime(event_time(node.input).column, _EXACT, node)
         case ReadTopics() if node.time is not None:
             return EventTime(node.time, node.watermark or Watermark(), node)
         case ReadTopics():
             raise InvalidFlow(
-                "A window needs to know when things happened: name the column where the stream is "
-                'read, as in flow.stream(..., time="at"). Or count by when they are read, with '
-                'window(..., time="processing").'
+                "It has to be known when things happened: name the column where the stream is "
+                'read, as in flow.stream(..., time="at"). Windows can also be cut by when events '
+                'are read, with window(..., time="processing").'
             )
         case LateRows():
             raise InvalidFlow(
                 "Rows that came too late are in no order of time any more, so no window can follow "
                 "them in one flow; let them be a topic, and read that with flow.stream."
             )
+        case Stateful():
+            raise InvalidFlow(
+                f"The changes of {node.label[0]} have no time of their own; let them be a topic, "
+                "and read that with flow.stream(..., time=...)."
+            )
         case _:
             return event_time(node.inputs[0])
+
+
+def times_of(node: Stateful, *, wanted: bool) -> tuple[EventTime | None, ...]:
+    """The time of each input of an operator, None where it needs none.
+
+    With `wanted`, somebody behind it wants to know how far time has come.
+    """
+    match node:
+        case WindowAggregate():
+            return (time_of(node),)
+        case StreamJoin():
+            return event_time(node.left), event_time(node.right)
+        case Lookup():
+            return event_time(node.input) if wanted or node.time else None, None
+        case _:
+            return (None,) * len(node.inputs)
 
 
 def time_of(node: WindowAggregate) -> EventTime:
     """The time that windows are cut by."""
     if node.time != PROCESSED:
         return event_time(node.input)
-    return EventTime(PROCESSED, Watermark(out_of_order="0 s"), require_read(node.input))
+    return EventTime(PROCESSED, _EXACT, require_read(node.input))
 
 
-def telling_of(node: WindowAggregate) -> Telling:
-    """What the topics in front of windows have to tell of time."""
-    time = time_of(node)
-    said = policy(node.late, node.lateness, node.emit)
-    waits = [time.rules.patience, said.interval or None]
-    if node.time == PROCESSED:
-        waits.append(min(_step(node), _LOOK))
-    tick = min((max(each // 1000, 1) for each in waits if each is not None), default=None)
-    if isinstance(time.origin, WindowAggregate):
-        before = telling_of(time.origin)
-        ticks = [each for each in (tick, before.tick) if each is not None]
-        return Telling(before.time_from, min(ticks, default=None))
-    return Telling(time.time_from, tick)
+def telling_of(node: Stateful, time: EventTime, behind: Telling | None) -> Telling:
+    """What the topics in front of an operator have to tell of this time.
+
+    `behind` is what those behind the operator have to be told.
+    """
+    waits = [time.rules.patience]
+    if isinstance(node, WindowAggregate):
+        waits.append(policy(node.late, node.lateness, node.emit).interval or None)
+        if node.time == PROCESSED:
+            waits.append(min(_step(node), _LOOK))
+    ticks = [max(each // 1000, 1) for each in waits if each is not None]
+    if behind is not None and behind.tick is not None:
+        ticks.append(behind.tick)
+    return Telling(time.time_from, min(ticks, default=None))
 
 
 def require_read(node: Node) -> ReadTopics:
     """The topics that rows are read from, if no operator with state is in between."""
     if isinstance(node, ReadTopics):
         return node
-    if isinstance(node, WindowAggregate | LateRows):
+    if isinstance(node, Stateful | LateRows):
         raise InvalidFlow(
-            "Results of windows are not read but made, and their time is that of their windows; "
-            "leave time= and corrected_time out."
+            f"Results of {node.label[0]} are not read but made, and have a time already; leave "
+            "time= and corrected_time out."
         )
     return require_read(node.inputs[0])
 

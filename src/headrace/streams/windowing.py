@@ -1,8 +1,6 @@
 """`stream.window(...).agg(...)`: from the words to a node, and from the node to keyed state."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from headrace.streams.errors import InvalidFlow
@@ -13,15 +11,12 @@ from headrace.streams.plan import (
     PROCESSED,
     WINDOW,
     WINDOW_TIME,
-    LateRows,
     Node,
-    Upserts,
-    WindowAggregate,
-    operators_of,
     require_columns,
 )
 from headrace.streams.rows import Stream, Table
-from headrace.streams.timing import event_time, require_read, time_of
+from headrace.streams.stateful import LateRows, Upserts, WindowAggregate
+from headrace.streams.timing import EventTime, event_time, require_read
 from headrace.streams.windows.kinds import Session, Sliding
 from headrace.streams.windows.policies import policy
 
@@ -133,7 +128,11 @@ class WindowTable(Table):
 
 
 def keyed_windows(
-    node: WindowAggregate, rows: "DataFrame", stored: "StoredOperator | None" = None
+    node: WindowAggregate,
+    rows: "DataFrame",
+    time: EventTime,
+    name: str,
+    stored: "StoredOperator | None" = None,
 ) -> "Keyed":
     """The operator of windows on its input, which has control rows among the others.
 
@@ -149,7 +148,6 @@ def keyed_windows(
     from headrace.streams.windows.operators import window_operator
 
     _require_time(node, rows)
-    depth = len(operators_of(node.input))
     parts = taken_apart(node.aggregates)
     events = rows.withColumns({name: expr(each) for name, each in parts.arguments.items()})
     if node.late == "drop":
@@ -159,7 +157,7 @@ def keyed_windows(
     if not node.by:
         events = events.withColumn(EVERYTHING, lit(0).cast("byte"))
     operator = window_operator(
-        f"window-{depth + 1}" if depth else "window",
+        name,
         node.spec,
         by=node.by,
         aggregates=_calls(parts, stored),
@@ -169,7 +167,7 @@ def keyed_windows(
         lateness=node.lateness,
         emit=node.emit,
     )
-    tracker = Tracker(time_of(node).rules)
+    tracker = Tracker({INPUT: time.rules})
     inputs = {INPUT: Input(events, node.by or (EVERYTHING,))}
     buckets = None if stored is None else stored.buckets
     return keyed(inputs, operator, flow=node.flow, watermark=tracker, buckets=buckets)
@@ -197,22 +195,10 @@ def results(node: WindowAggregate, keyed: "Keyed", *, timed: bool = False) -> "D
     return main.select(*kept, *made, CHANGE, expr(last).alias(WINDOW_TIME), CONTROL)
 
 
-def states_of(
-    node: WindowAggregate, keyed: "Sequence[Keyed]", stored: "Sequence[StoredOperator]" = ()
-) -> "tuple[StoredOperator, ...]":
-    """What the checkpoint of windows has to remember, if it remembered `stored` before.
-
-    Of several windows behind each other, that of each.
-    """
-    return tuple(
-        _state_of(each, made, before)
-        for each, made, before in zip_longest(operators_of(node), keyed, stored[: len(keyed)])
-    )
-
-
-def _state_of(
+def state_of(
     node: WindowAggregate, keyed: "Keyed", stored: "StoredOperator | None"
 ) -> "StoredOperator":
+    """What the checkpoint of windows has to remember, if it remembered `stored` before."""
     from headrace.streams.state.evolution import shape_of
     from headrace.streams.state.remembering import StoredOperator
     from headrace.streams.windows.expressions import taken_apart

@@ -303,3 +303,21 @@ def test_a_batch_has_the_time_and_silence_makes_one_of_nothing_else(
     planner.stop_at_latest()
     clock.advance(100)
     assert planner.next(tick, None) is tick
+
+
+def test_a_held_source_begins_with_a_batch_of_nothing(cluster: Cluster, topic: str) -> None:
+    produce(cluster, topic, 3)
+    planner = plan(cluster, ManualClock(NOW_MS), topics=topic, hold_first="true")
+    start = planner.initial()
+    held = planner.next(start, None)
+    assert held != start
+    assert ranges(start, held) == []
+    first = planner.next(held, None)
+    assert ranges(held, first) == [(topic, 0, 0, 3)]
+    assert planner.next(first, None) is first
+
+
+def test_a_held_source_without_records_is_held_once(cluster: Cluster, topic: str) -> None:
+    planner = plan(cluster, ManualClock(NOW_MS), topics=topic, hold_first="true")
+    held = planner.next(planner.initial(), None)
+    assert planner.next(held, None) is held

@@ -22,7 +22,7 @@ class Bucket:
     """A tracker with its memory."""
 
     def __init__(self, **rules: str) -> None:
-        self.tracker = Tracker(Watermark(**({"out_of_order": "0 s"} | rules)))
+        self.tracker = Tracker({"input": Watermark(**({"out_of_order": "0 s"} | rules))})
         self.memory = ""
 
     def batch(self, clock: int, promises: dict[str, int] | None = None, **times: int) -> int | None:
@@ -184,3 +184,47 @@ def test_a_watermark_of_negative_durations_is_refused():
         Watermark(out_of_order="-1 s")
     with pytest.raises(InvalidFlow, match="idle_after"):
         Watermark(idle_after="0 s")
+
+
+class Joined:
+    """A tracker of two inputs with its memory."""
+
+    def __init__(self, left: Watermark, right: Watermark) -> None:
+        self.tracker = Tracker({"left": left, "right": right})
+        self.memory = ""
+
+    def batch(self, clock: int, left: int | None = None, right: int | None = None) -> int | None:
+        """The watermark in seconds after a batch in which inputs tell the time of one source."""
+        bounds: dict[str, int] = {}
+        for name, time in (("left", left), ("right", right)):
+            times = {} if time is None else {"orders-0": time * SECOND}
+            told = Observation(clock * SECOND, times)
+            bounds |= self.tracker.observe(name, pl.DataFrame({CONTROL: [told.to_bytes()]}))
+        self.memory, watermark = self.tracker.advance(self.memory, bounds)
+        return None if watermark is None else watermark // SECOND
+
+
+IN_ORDER = Watermark(out_of_order="0 s")
+
+
+def test_two_inputs_wait_for_each_other_by_their_own_rules():
+    joined = Joined(IN_ORDER, Watermark(out_of_order="10 s"))
+    assert joined.batch(0, left=100) is None
+    assert joined.batch(1, right=90) == 80
+    assert joined.batch(2, right=200) == 100
+    found = standing_of(joined.memory)
+    assert found is not None
+    assert found.holding == "left/orders-0"
+
+
+def test_an_input_that_has_told_nothing_is_waited_for_as_long_as_its_rules_say():
+    joined = Joined(IN_ORDER, Watermark(out_of_order="0 s", idle_after="5 s"))
+    assert joined.batch(0, left=100) is None
+    found = standing_of(joined.memory)
+    assert found is not None
+    assert found.holding == "right/nothing yet"
+    assert joined.batch(4, left=104) is None
+    assert joined.batch(5, left=105) == 105
+    # It is late, but it is there: the watermark does not go back, and waits from now on.
+    assert joined.batch(6, left=106, right=50) == 105
+    assert joined.batch(7, left=107, right=106) == 106

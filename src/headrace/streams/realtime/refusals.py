@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import TopicOutput
-from headrace.streams.plan import CorrectedTime, ReadTopics, operator_of, sources, steps_of
+from headrace.streams.plan import CorrectedTime, ReadTopics, sources, steps_of
+from headrace.streams.stateful import operator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from headrace.streams.compile import compile_operators
 from headrace.streams.errors import InvalidFlow
+from headrace.streams.operators import states_of
 from headrace.streams.outputs import Output
-from headrace.streams.plan import WindowAggregate
 from headrace.streams.running.state import state_shape
 from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of, written
 from headrace.streams.sinks.contract import Batch, Sink
+from headrace.streams.stateful import Stateful
 from headrace.streams.time.standing import Standing, standing_of
-from headrace.streams.windowing import states_of
 from headrace.streams.writing import compile_output
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Told:
 
 
 def told(
-    operator: WindowAggregate,
+    operator: Stateful,
     outputs: Sequence[Output],
     connector: "Connector",
     sink_of: Callable[[Output], Sink],

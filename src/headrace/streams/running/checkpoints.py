@@ -16,12 +16,13 @@ from typing import Any
 
 from headrace.kafka import Partition
 from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput
-from headrace.streams.plan import ReadTopics, operator_of, sources, written
+from headrace.streams.plan import ReadTopics, sources, written
 from headrace.streams.running.errors import CheckpointMismatch
 from headrace.streams.running.places import Place
 from headrace.streams.source.offsets import VERSION as OFFSETS_VERSION
 from headrace.streams.source.offsets import SourceOffsets
 from headrace.streams.state.remembering import StoredOperator
+from headrace.streams.stateful import operator_of
 from headrace.streams.versions import resolved
 
 VERSION = 1
@@ -250,10 +251,9 @@ def _table_key(output: Output) -> tuple[str, ...]:
     """The key of a table that is written; of a stream it may change, from one batch to the next."""
     if not isinstance(output, TopicOutput):
         return ()
-    windows = operator_of(output.node) is not None
-    if windows or any(read.key for read in sources(output.node)):
-        return tuple(map(written, output.key))
-    return ()
+    operator = operator_of(output.node)
+    keys = [read.key for read in sources(output.node)] if operator is None else [operator.key]
+    return tuple(map(written, output.key)) if any(keys) else ()
 
 
 def _sink_of(output: Output) -> str:

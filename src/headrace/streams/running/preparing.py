@@ -7,7 +7,6 @@ from headrace.streams.aliases import FollowingAliases
 from headrace.streams.compile import compile_node
 from headrace.streams.connectors import StreamingKafka
 from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput, queries_of
-from headrace.streams.plan import operator_of
 from headrace.streams.running.branches import told
 from headrace.streams.running.checkpoints import Checkpoint, checkpoint_of
 from headrace.streams.running.query import Prepared
@@ -15,6 +14,7 @@ from headrace.streams.running.stage import Stage
 from headrace.streams.running.state import inputs_of, output_mode, state_shape
 from headrace.streams.session import stateful_session
 from headrace.streams.sinks.contract import Sink
+from headrace.streams.stateful import operator_of
 from headrace.streams.writing import as_records, compile_output
 
 if TYPE_CHECKING:
@@ -79,7 +79,13 @@ def _sink(flow: "Flow", output: Output) -> Sink:
     match output:
         case TopicOutput():
             delivery = Delivery(output.delivery)
-            return TopicSink(kafka, output.topic, delivery, partitions=output.partitions)
+            return TopicSink(
+                kafka,
+                output.topic,
+                delivery,
+                partitions=output.partitions,
+                compacted=output.compacted,
+            )
         case DeadLetterOutput():
             return TopicSink(kafka, output.topic)
         case _:

@@ -92,7 +92,8 @@ class Stage:
         cluster = Cluster(self.flow.settings.kafka)
         partitions = output.partitions if isinstance(output, TopicOutput) else None
         counts = {each.name: each.partitions for each in list_topics(cluster)}
-        config: dict[str, str] = {}
+        compacted = isinstance(output, TopicOutput) and output.compacted
+        config = {"cleanup.policy": "compact"} if compacted else {}
         like = self.replaces.get(given.topic, given.topic)
         if like in counts:
             partitions = partitions or counts[like]

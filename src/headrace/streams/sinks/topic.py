@@ -77,6 +77,9 @@ class TopicSink:
     partitions: int | None = None
     """How many partitions a topic is created with; None leaves it to the cluster."""
 
+    compacted: bool = False
+    """Whether a topic is created as one that keeps the last record of each key."""
+
     chunk_bytes: int = CHUNK_BYTES
     """How many bytes of rows are gathered before they are sent."""
 
@@ -169,7 +172,8 @@ class TopicSink:
         try:
             return topic_shape(connection, topic)
         except UnknownTopic:
-            ensure_topic(Cluster(self.kafka), topic, partitions=self.partitions)
+            config = {"cleanup.policy": "compact"} if self.compacted else {}
+            ensure_topic(Cluster(self.kafka), topic, partitions=self.partitions, config=config)
             return topic_shape(connection, topic)
 
     def _ensure_progress(self, connection: Connection) -> None:

@@ -37,6 +37,7 @@ _NAMES: Final = frozenset(
         "max_records_per_batch",
         "max_records_per_second",
         "group",
+        "hold_first",
         "parallelism",
         "time",
         "time_from",
@@ -69,6 +70,9 @@ class SourceOptions:
     max_records_per_batch: int | None = None
     max_records_per_second: float | None = None
     group: str | None = None
+    hold_first: bool = False
+    """Whether the first batch reads nothing, so that tables beside this are loaded in it."""
+
     parallelism: int = 1
     time: str | None = None
     """The column of event time; with it every task ends with a control row that tells of time."""
@@ -129,6 +133,7 @@ def parse_options(given: Mapping[str, str], clock: Clock | None = None) -> Sourc
         max_records_per_batch=_positive(options, "max_records_per_batch"),
         max_records_per_second=_rate(options, "max_records_per_second"),
         group=options.get("group") or None,
+        hold_first=_choice(options, "hold_first", "false", "true") == "true",
         parallelism=_positive(options, "parallelism") or len(os.sched_getaffinity(0)),
         time=options.get("time") or None,
         time_from=_choice(options, "time_from", "column", "clock", "rows"),

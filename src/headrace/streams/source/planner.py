@@ -78,6 +78,8 @@ class Planner:
 
     def next(self, start: SourceOffsets, limit: int | None) -> SourceOffsets:
         """The end of the next batch; `start` itself if there is nothing new."""
+        if self._options.hold_first and start.clock is None:
+            return replace(start, begins=_unmoved(start), clock=self._now(start))
         topics = self._topics(start)
         ends = self._ends(_partitions(topics.values()))
         self.latest_seen = ends
@@ -102,7 +104,7 @@ class Planner:
 
     def _now(self, start: SourceOffsets) -> int | None:
         """The clock of a batch, which does not go back from one to the next."""
-        if not self._options.tells_time:
+        if not (self._options.tells_time or self._options.hold_first):
             return None
         return max(self._clock.now_ms(), start.clock or 0)
 

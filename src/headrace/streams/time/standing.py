@@ -68,8 +68,15 @@ class Memory:
     sources: Mapping[str, tuple[int, int]] | None = None
     """The bound of each source, and when it was last heard of."""
 
-    patience: int | None = None
-    """The silence, in microseconds, after which a source was idle when this was written."""
+    patience: int | Mapping[str, int] | None = None
+    """The silence, in microseconds, after which a source was idle when this was written; with
+    several inputs that of each which has one."""
+
+    def patience_with(self, source: str) -> int | None:
+        """The silence after which this source is idle."""
+        if isinstance(self.patience, Mapping):
+            return self.patience.get(source.partition("/")[0])
+        return self.patience
 
     @classmethod
     def read(cls, text: str) -> "Memory":
@@ -82,8 +89,12 @@ class Memory:
 
     def written(self) -> str:
         """As it is stored; equal memories are equal texts."""
-        stored = {"clock": self.clock, "watermark": self.watermark, "sources": self.sources}
-        if self.patience is not None:
+        stored: dict[str, Any] = {
+            "clock": self.clock,
+            "watermark": self.watermark,
+            "sources": self.sources,
+        }
+        if self.patience not in (None, {}):
             stored["patience"] = self.patience
         return json.dumps(stored, sort_keys=True)
 
@@ -100,7 +111,7 @@ def standing_of(memory: str) -> Standing | None:
             name if several else name.partition("/")[2],
             bound,
             active,
-            is_idle(active, read.clock, read.patience),
+            is_idle(active, read.clock, read.patience_with(name)),
         )
         for name, (bound, active) in sorted(known.items())
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.streams.plan import CONTROL
 from headrace.streams.state.watermarks import CLOCK, merged
@@ -16,15 +16,25 @@ if TYPE_CHECKING:
 _TIME: Final = "time"
 _PROMISE: Final = "promise"
 
+_UNKNOWN: Final = "nothing yet"
+"""The name of the source that an input has as long as nobody has told of its time."""
+
+_NO_TIME: Final = -(1 << 62)
+_NO_LIMIT: Final = 1 << 62
+"""Bounds of those that have told nothing: as long as they are waited for, and afterwards."""
+
+Told = TypeVar("Told")
+
 _FORGOTTEN: Final = 10
 """After so many times `idle_after` of silence, a source is forgotten: producers come and go."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracker:
-    """Follows the sources of a stream, by the rules of its `Watermark`."""
+    """Follows the sources of all streams of an operator, each by the rules of its `Watermark`."""
 
-    rules: Watermark
+    rules: Mapping[str, Watermark]
+    """Those of each input that has a time. The slowest input holds the others back."""
 
     def observe(self, source: str, events: "pl.DataFrame") -> Mapping[str, int]:
         """Bounds from the control rows among some events."""
@@ -37,45 +47,86 @@ class Tracker:
         """Take what the sources told in a batch; a source that told nothing may be idle by now."""
         remembered = Memory.read(memory)
         clock = max(bounds.get(CLOCK, remembered.clock), remembered.clock)
-        sources = dict(remembered.sources or {})
-        for name, bound in self._told(bounds):
-            before = sources.get(name)
-            highest = bound if before is None else max(bound, before[0])
-            sources[name] = (highest, clock)
-        watermark = _later(remembered.watermark, self._reached(sources, clock))
-        after = Memory(clock, watermark, self._kept(sources, clock), self.rules.patience)
-        return after.written(), watermark
+        told = dict(self._told(bounds))
+        reached: list[int | None] = []
+        kept: dict[str, tuple[int, int]] = {}
+        for name, rules in self.rules.items():
+            sources = _of(name, remembered.sources or {})
+            for source, bound in _of(name, told).items():
+                before = sources.get(source)
+                sources[source] = (bound if before is None else max(bound, before[0]), clock)
+            if len(self.rules) > 1:
+                sources = _waited_for(name, sources, clock)
+            reached.append(_reached(sources, clock, rules.patience))
+            kept |= _kept(sources, clock, rules.patience)
+        known = [each for each in reached if each is not None]
+        slowest = min(known, default=_NO_LIMIT) if len(known) == len(reached) else None
+        watermark = _later(remembered.watermark, None if slowest == _NO_LIMIT else slowest)
+        return Memory(clock, watermark, kept, self._patience).written(), watermark
+
+    @property
+    def _patience(self) -> int | dict[str, int] | None:
+        """The patience with an only input, or with each that there is one with."""
+        if len(self.rules) == 1:
+            (rules,) = self.rules.values()
+            return rules.patience
+        return {
+            name: rules.patience for name, rules in self.rules.items() if rules.patience is not None
+        }
 
     def _told(self, bounds: Mapping[str, int]) -> Iterator[tuple[str, int]]:
         for key, time in bounds.items():
             kind, _, name = key.partition(" ")
             if kind == _TIME:
-                yield name, time - self.rules.delay
+                yield name, time - self.rules[name.partition("/")[0]].delay
             elif kind == _PROMISE:
                 yield name, time
 
-    def _reached(self, sources: Mapping[str, tuple[int, int]], clock: int) -> int | None:
-        if not sources:
-            return None
-        patience = self.rules.patience
-        waited_for = [
-            bound for bound, active in sources.values() if not is_idle(active, clock, patience)
-        ]
-        if waited_for:
-            return min(waited_for)
-        # Nobody is waited for, so what the furthest has reached counts, and then the clock.
-        silent_since = max(active for _, active in sources.values())
-        return max(bound for bound, _ in sources.values()) + clock - silent_since
 
-    def _kept(
-        self, sources: Mapping[str, tuple[int, int]], clock: int
-    ) -> dict[str, tuple[int, int]]:
-        patience = self.rules.patience
-        if patience is None:
-            return dict(sources)
-        last = max((active for _, active in sources.values()), default=clock)
-        oldest = min(last, clock - _FORGOTTEN * patience)
-        return {name: each for name, each in sources.items() if each[1] >= oldest}
+def _of(given: str, sources: Mapping[str, Told]) -> dict[str, Told]:
+    """Those of an input."""
+    return {name: each for name, each in sources.items() if name.startswith(f"{given}/")}
+
+
+def _waited_for(
+    given: str, sources: Mapping[str, tuple[int, int]], clock: int
+) -> dict[str, tuple[int, int]]:
+    """The sources of one of several inputs; in the place of none, one that has told nothing."""
+    unknown = f"{given}/{_UNKNOWN}"
+    if not sources:
+        return {unknown: (_NO_TIME, clock)}
+    known = {name: each for name, each in sources.items() if name != unknown}
+    return known or dict(sources)
+
+
+def _reached(
+    sources: Mapping[str, tuple[int, int]], clock: int, patience: int | None
+) -> int | None:
+    """How far the time of an input has come; None if that is not known yet."""
+    if not sources:
+        return None
+    waited_for = [
+        bound for bound, active in sources.values() if not is_idle(active, clock, patience)
+    ]
+    if waited_for:
+        slowest = min(waited_for)
+        return None if slowest == _NO_TIME else slowest
+    # Nobody is waited for, so what the furthest has reached counts, and then the clock.
+    furthest = max(bound for bound, _ in sources.values())
+    if furthest == _NO_TIME:
+        return _NO_LIMIT
+    return furthest + clock - max(active for _, active in sources.values())
+
+
+def _kept(
+    sources: Mapping[str, tuple[int, int]], clock: int, patience: int | None
+) -> dict[str, tuple[int, int]]:
+    """The sources to be remembered."""
+    if patience is None:
+        return dict(sources)
+    last = max((active for _, active in sources.values()), default=clock)
+    oldest = min(last, clock - _FORGOTTEN * patience)
+    return {name: each for name, each in sources.items() if each[1] >= oldest}
 
 
 def _bounds(source: str, told: Observation) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """A case played in a harness: what its outputs really have, wherever it says what they should."""
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,7 @@ def _send(harness: FlowHarness, topic: str, row: Row) -> None:
         value = options.pop("value")
         event = value if value is None or isinstance(value, str) else write_cell(value)
     if "key" in options:
-        options["key"] = str(options["key"])
+        options["key"] = _text(options["key"])
     unknown = options.keys() - {"key", "headers", "partition", "offset", "timestamp"}
     if unknown:
         raise HarnessError(
@@ -111,3 +112,8 @@ def _row(found: Collected, columns: tuple[str, ...]) -> Row:
         if name.startswith("@") and found.record is not None:
             row[name] = getattr(found.record, name.removeprefix("@"), None)
     return {name: read_cell(write_cell(value)) for name, value in row.items()}
+
+
+def _text(key: object) -> str:
+    """The text of a record's key: of several columns, their JSON."""
+    return json.dumps(key) if isinstance(key, dict | list) else str(key)

@@ -13,8 +13,9 @@ from headrace.settings.units import parse_duration
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
 from headrace.streams.outputs import Output, SinkOutput, queries_of, query_names
-from headrace.streams.plan import ReadTopics, operator_of
+from headrace.streams.plan import ReadTopics
 from headrace.streams.session import stateful_session
+from headrace.streams.stateful import operator_of
 from headrace.testing.harness.clock import SharedClock
 from headrace.testing.harness.collected import Collected, Record, collected
 from headrace.testing.harness.crashes import KillPoint, kill_point

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from headrace.clock import Clock
 from headrace.streams.connectors import reading_through
 from headrace.streams.outputs import Output
-from headrace.streams.plan import operator_of
 from headrace.streams.running.branches import into_branches, told
 from headrace.streams.running.checkpoints import checkpoint_of
 from headrace.streams.running.failures import root_cause
@@ -16,6 +15,7 @@ from headrace.streams.running.query import Prepared
 from headrace.streams.running.state import inputs_of, output_mode, state_shape
 from headrace.streams.sinks.applying import foreach_batch
 from headrace.streams.sinks.contract import Sink
+from headrace.streams.stateful import operator_of
 from headrace.streams.writing import compile_output
 from headrace.testing.harness.collecting import CollectingSink, Part, parts
 from headrace.testing.harness.crashes import DyingSink, Killed, KillPoint, dying
