@@ -25,7 +25,7 @@ JARS = Jars(
 """Debezium's connector for PostgreSQL and the worker that runs it."""
 
 _HEAP = ("-Xms256M", "-Xmx1G")
-"""What a worker's start script gives it, with half the limit: it needs no more."""
+"""What a worker's start script gives it, but for the limit, which is 2 GB there."""
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
