@@ -87,6 +87,30 @@ def test_the_best_are_the_best_of_the_rows_that_there_are(
         assert reader.rows == expected(list(source.rows.values()), n, by)
 
 
+few = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.integers(0, 9),
+            "at": st.integers(0, 20),
+            "_deleted": st.sampled_from([False, True, True]),
+        }
+    ),
+    min_size=1,
+    max_size=2,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(n=st.integers(1, 2), batches=st.lists(few, min_size=4, max_size=12))
+def test_a_group_that_has_a_rest_stays_right_while_it_shrinks_and_grows(n: int, batches: list[Any]):
+    chain, source, reader = TopChain(n, buckets=1), Source(SCHEMA, ("id",)), Reader(("id",))
+    for rows in ([{"id": each, "at": 2 * each} for each in range(10)], *batches):
+        upserts = [{**row, "g": "a"} for row in rows]
+        reader.apply(chain.batch(upserts))
+        source.write(upserts)
+        assert reader.rows == expected(list(source.rows.values()), n, ("g",))
+
+
 def test_the_runner_up_moves_up():
     chain, reader = TopChain(2), Reader(("id",))
     reader.apply(chain.batch([{"id": each, "g": "a", "at": each} for each in range(10)]))
