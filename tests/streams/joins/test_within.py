@@ -9,6 +9,7 @@ import pytest
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.joins.sides import Side
 from headrace.streams.joins.within import WithinJoin
+from headrace.streams.state.table import StateTable
 from tests.streams.joins.bucket import JoinRun, Row
 from tests.streams.windows.times import HOUR, MINUTE, at
 
@@ -235,6 +236,27 @@ def test_nothing_is_kept_when_the_bound_has_passed():
     assert run.rows_kept() == 2
     run.batch(at("12:00"))
     assert run.rows_kept() == 0
+
+
+@pytest.mark.parametrize(("how", "again"), [("inner", 0), ("left", 1), ("full", 1)])
+def test_a_kept_event_is_written_again_only_if_it_matters_that_it_has_met_another(
+    how: str, again: int, monkeypatch: pytest.MonkeyPatch
+):
+    run = run_of(how)
+    run.batch(left=[search("10:00")])
+    written = []
+    upsert = StateTable.upsert
+
+    def watched(table: StateTable, rows: Any) -> None:
+        if "query" in rows.columns:
+            written.append(rows.height)
+        upsert(table, rows)
+
+    monkeypatch.setattr(StateTable, "upsert", watched)
+    run.batch(right=[click("10:01")])
+    run.batch(right=[click("10:02")])
+    assert shown(run.told) == [PAIR, PAIR]
+    assert sum(written) == again
 
 
 def test_events_that_are_over_within_their_batch_are_never_kept():

@@ -107,18 +107,17 @@ class Crowd:
         That is so for those whose time is not after `over`. They are in the order of time, and
         there are none if nobody wants to hear of them.
         """
-        rows = self.rows
-        changed = self._met != self._met_before
-        changed[self.fresh :] = True
+        rows, fresh = self.rows, self.times[self.fresh :]
+        changed = np.zeros(rows.height, np.bool_)
+        changed[self.fresh :] = True if over is None else fresh > over
         if self.half.alone:
+            changed[: self.fresh] = (self._met != self._met_before)[: self.fresh]
             rows = rows.with_columns(pl.Series(_MET, self._met))
-        if over is not None:
-            changed[self.fresh :] = self.times[self.fresh :] > over
         table.upsert(rows if changed.all() else rows.filter(changed))
         due = table.due(over)
         table.delete(due)
         if not self.half.alone or over is None:
             return rows.clear()
-        passing = rows[self.fresh :].filter(self.times[self.fresh :] <= over)
+        passing = rows[self.fresh :].filter(fresh <= over)
         gone = pl.concat([due, passing.select(due.columns)])
         return gone.filter(~pl.col(_MET)).sort(self.half.time, NUMBER)
