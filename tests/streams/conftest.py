@@ -66,3 +66,9 @@ def spark(spark_master: str) -> Iterator["SparkSession"]:
     session = spark_session(settings, name="tests")
     yield session
     stop_session()
+
+
+@pytest.fixture(scope="session")
+def headrace_spark(spark: "SparkSession") -> "SparkSession":
+    """Harnesses and golden cases run on the Spark that all tests share."""
+    return spark

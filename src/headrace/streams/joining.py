@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import checked_choice
-from headrace.streams.plan import CONTROL, HIDDEN, VALID_FROM, WINDOW_TIME, Node
+from headrace.streams.plan import CONTROL, HIDDEN, VALID_FROM, Node
 from headrace.streams.rows import Rows, Stream, Table
 from headrace.streams.stateful import LateRows
 from headrace.streams.stateful_joins import Lookup, StreamJoin, span_of
@@ -27,9 +27,6 @@ On: TypeAlias = str | Sequence[str] | Mapping[str, str]
 Within: TypeAlias = "Duration | tuple[Duration, Duration]"
 """How far apart two events may be, or how much earlier and how much later the right one."""
 
-
-_MOMENT = "_moment"
-"""The time of a join's or a window's results, while they are looked up."""
 
 _SINCE = "_since"
 """The column of the moment since which a row of a table holds, as the operator sees it."""
@@ -230,10 +227,7 @@ def keyed_lookup(
 
     events, table = rows
     time, _ = times
-    # What is hidden does not come out of the operator, but those behind it need the time.
-    events = events.withColumnRenamed(WINDOW_TIME, _MOMENT)
-    column = _MOMENT if node.time == WINDOW_TIME else node.time
-    side = Side(_schema(events), tuple(node.on), column)
+    side = Side(_schema(events), tuple(node.on), node.time)
     key = tuple(node.on.values())
     operator: Operator
     if node.at is None:
@@ -271,10 +265,9 @@ def results(node: StreamJoin | Lookup, keyed: "Keyed", *, timed: bool) -> "DataF
     """The rows that a join tells; with `timed`, with their time and control rows between them."""
     from headrace.streams.time.relaying import relayed
 
-    if not timed:
-        return keyed.output("main").drop(_SINCE, _MOMENT, *HIDDEN)
-    told = relayed(keyed, "main", _behind(node)).drop(_SINCE)
-    return told.withColumnRenamed(_MOMENT, WINDOW_TIME)
+    if timed:
+        return relayed(keyed, "main", _behind(node)).drop(_SINCE)
+    return keyed.output("main").drop(_SINCE, *HIDDEN)
 
 
 def meaning_and_bounds(node: StreamJoin | Lookup) -> tuple[str, dict[str, int]]:
@@ -298,7 +291,7 @@ def _behind(node: StreamJoin | Lookup) -> int:
     if isinstance(node, Lookup):
         return (node.wait or 0) + 1
     unmatched = {"inner": 0, "left": node.after, "right": node.before}
-    return unmatched.get(node.how, max(node.before, node.after)) + 1
+    return max(unmatched.get(node.how, max(node.before, node.after)), 0) + 1
 
 
 def _bounds(within: Within) -> tuple[int, int]:
