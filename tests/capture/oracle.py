@@ -153,7 +153,12 @@ class Oracle:
         elif chance < 0.95:
             self._alter(self._chance.choice(self._tables))
         elif chance < 0.98:
-            self._process.end(self._chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)))
+            how = self._chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
+            if how is signal.SIGTERM:
+                # PostgreSQL lets whoever creates a slot wait for open transactions.
+                for each in self._connections:
+                    each.commit()
+            self._process.end(how)
             self._process.start()
         else:
             self._pause_and_resume()

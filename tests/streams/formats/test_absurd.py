@@ -121,6 +121,13 @@ def test_any_json_is_a_row_or_rejected(
     each_has_one_fate(decoded, len(written))
 
 
+def test_a_map_whose_key_is_no_text_is_rejected_and_ends_nothing():
+    given = [b'{"a": {"\\ud800": 1}}', b'{"a": {"\xff": 1}}', b'{"a": {"x": 1}}']
+    decoded = decode("json", "a map<string, int>", given)
+    assert [record for record, _ in decoded.rejected] == [0, 1]
+    assert decoded.rows.to_pylist() == [{"a": [("x", 1)]}]
+
+
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
 AVRO = {
     "type": "record",

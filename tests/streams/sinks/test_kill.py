@@ -216,6 +216,9 @@ def test_a_driver_that_is_killed_writes_everything_once(
 def test_without_transactions_a_kill_writes_rows_twice(
     cluster: Cluster, new_topic: TopicFactory, spark_master: str, kills: int
 ):
-    copied = copy_under_fire(cluster, new_topic, spark_master, Delivery.AT_LEAST_ONCE, kills=1)
+    for _ in range(5):
+        copied = copy_under_fire(cluster, new_topic, spark_master, Delivery.AT_LEAST_ONCE, kills=1)
+        if not copied.hits[BETWEEN]:
+            break
     assert sorted(set(copied.found)) == list(range(copied.count))
     assert len(copied.found) > copied.count

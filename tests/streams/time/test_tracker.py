@@ -67,6 +67,12 @@ def test_a_source_that_joins_late_holds_back_but_does_not_turn_back():
     assert bucket.batch(2, a=120, b=115) == 115
 
 
+def test_of_an_event_and_a_promise_in_one_batch_the_later_counts():
+    bucket = Bucket()
+    assert bucket.batch(0, promises={"b": 70}, a=100, b=50) == 70
+    assert bucket.batch(1, promises={"b": 10}, b=80) == 80
+
+
 def test_a_promise_closes_what_no_event_does_and_a_far_one_is_a_farewell():
     bucket = Bucket(out_of_order="10 s")
     assert bucket.batch(0, a=100, b=50) == 40

@@ -202,8 +202,10 @@ class MapReader:
         if self.required:
             _forbid_nulls(self.target.path, entries.values, entries.parents, reasons)
         self._refuse_twins(keys, entries.parents, reasons)
+        # Over a map with a null as key Arrow ends the process; the rows of such keys are rejected.
         pairs = pa.StructArray.from_arrays(
-            [keys, values], fields=[self.target.arrow.key_field, self.target.arrow.item_field]
+            [keys.fill_null(""), values],
+            fields=[self.target.arrow.key_field, self.target.arrow.item_field],
         )
         buffers = [validity(absent(spans)), entries.bounds]
         array = pa.Array.from_buffers(

@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM as a request to finish, and not as an interruption."""
 
+import logging
 import os
 import signal
 import sys
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 _NOTHING_RUNS = "Told to stop; nothing was started."
+_AGAIN_SECONDS = 0.02
+"""After which a signal that came at a bad moment is heard again."""
 
 
 class StoppedWhileStarting(KeyboardInterrupt):
@@ -32,6 +35,9 @@ class StopRequest:
         return self.by is not None
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.starting and _is_swallowed(frame):
+            threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+            return
         if self.by is not None:
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
@@ -42,6 +48,15 @@ class StopRequest:
             line = "\n" if sys.stderr.isatty() else ""
             os.write(2, f"{line}{_NOTHING_RUNS}\n".encode())
             raise StoppedWhileStarting
+
+
+def _is_swallowed(frame: FrameType | None) -> bool:
+    """Whether what is raised here would only be printed.
+
+    While a process is forked, locks of the logging are taken and released by functions that cannot
+    raise.
+    """
+    return frame is not None and frame.f_code.co_filename == logging.__file__
 
 
 @contextmanager

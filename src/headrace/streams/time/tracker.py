@@ -47,7 +47,8 @@ class Tracker:
         """Take what the sources told in a batch; a source that told nothing may be idle by now."""
         remembered = Memory.read(memory)
         clock = max(bounds.get(CLOCK, remembered.clock), remembered.clock)
-        told = dict(self._told(bounds))
+        # Of a source that has promised more than its events tell, the promise counts.
+        told = merged([{name: bound} for name, bound in self._told(bounds)])
         reached: list[int | None] = []
         kept: dict[str, tuple[int, int]] = {}
         for name, rules in self.rules.items():
