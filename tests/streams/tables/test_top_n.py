@@ -105,7 +105,7 @@ few = st.lists(
 def test_a_group_that_has_a_rest_stays_right_while_it_shrinks_and_grows(n: int, batches: list[Any]):
     chain, source, reader = TopChain(n, buckets=1), Source(SCHEMA, ("id",)), Reader(("id",))
     for rows in ([{"id": each, "at": 2 * each} for each in range(10)], *batches):
-        upserts = [{**row, "g": "a"} for row in rows]
+        upserts: list[Row] = [{**row, "g": "a"} for row in rows]
         reader.apply(chain.batch(upserts))
         source.write(upserts)
         assert reader.rows == expected(list(source.rows.values()), n, ("g",))
