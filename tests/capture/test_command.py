@@ -113,7 +113,7 @@ def test_all_that_an_administrator_must_do_is_said_at_once(
     [
         ("postgresql://nobody@127.0.0.1:1/shop", "No connection to"),
         ("oracle://somebody@localhost/shop", "oracle:// is none of them"),
-        ("postgresql://localhost", "does not name a PostgreSQL database"),
+        ("postgresql://localhost", "does not name a database"),
         ("postgresql://user:secret@127.0.0.1:1/shop", "user:***@"),
     ],
 )

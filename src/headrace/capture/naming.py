@@ -2,7 +2,11 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from headrace.capture.errors import InvalidCapture
 
 PREFIX: Final = "headrace_"
 """With which all begins that a capture makes in a database."""
@@ -30,3 +34,15 @@ def shown(url: str) -> str:
     'postgresql://shop:***@localhost/shop'
     """
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
+
+
+def database_url(url: str, schemes: Sequence[str], example: str) -> SplitResult:
+    """The parts of a URL that names a database; InvalidCapture if it is none of these schemes."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise InvalidCapture(f"{shown(url)} is not a URL: {error}.") from None
+    if parts.scheme not in schemes or not parts.path.strip("/"):
+        raise InvalidCapture(f"{shown(url)} does not name a database; write it as {example}.")
+    return parts

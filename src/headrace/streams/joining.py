@@ -185,7 +185,7 @@ def keyed_join(
 
     known = [each for each in times if each is not None]
     sides = {
-        side: Side(_schema(given), key, time.column)
+        side: Side(arrow_schema(given), key, time.column)
         for side, given, key, time in zip(
             ("left", "right"), rows, (tuple(node.on), tuple(node.on.values())), known, strict=True
         )
@@ -227,13 +227,13 @@ def keyed_lookup(
 
     events, table = rows
     time, _ = times
-    side = Side(_schema(events), tuple(node.on), node.time)
+    side = Side(arrow_schema(events), tuple(node.on), node.time)
     key = tuple(node.on.values())
     operator: Operator
     if node.at is None:
         table = table.drop(VALID_FROM)
         operator = CurrentLookup(
-            name, side, _schema(table), key, node.on, node.how, node.wait, node.suffix
+            name, side, arrow_schema(table), key, node.on, node.how, node.wait, node.suffix
         )
     else:
         if VALID_FROM not in table.columns:
@@ -246,7 +246,7 @@ def keyed_lookup(
         operator = VersionedLookup(
             name,
             side,
-            _schema(table),
+            arrow_schema(table),
             key,
             _SINCE,
             node.on,
@@ -280,7 +280,8 @@ def meaning_and_bounds(node: StreamJoin | Lookup) -> tuple[str, dict[str, int]]:
     return f"lookup on {on}{past}", keep
 
 
-def _schema(rows: "DataFrame") -> Any:
+def arrow_schema(rows: "DataFrame") -> Any:
+    """The columns of rows as operators see them."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(rows.drop(CONTROL).schema, timezone="UTC")

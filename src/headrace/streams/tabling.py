@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.streams.errors import InvalidFlow
-from headrace.streams.joining import On, checked_on, require_same_flow
+from headrace.streams.joining import On, arrow_schema, checked_on, require_same_flow
 from headrace.streams.names import checked_choice
 from headrace.streams.plan import CHANGE, HIDDEN, Expression, Node, require_columns
 from headrace.streams.rows import Rows, Stream, Table
@@ -166,7 +166,7 @@ def _operator(
             (changes,) = rows
             made = Settling if isinstance(node, Settled) else Changelog
             kind = "settled" if isinstance(node, Settled) else "changes"
-            operator = made(name(kind), _schema(changes), node.key)
+            operator = made(name(kind), arrow_schema(changes), node.key)
             return operator, {CHANGES: Input(changes, node.key)}
         case TableJoin():
             left, right = map(_described, (node.left, node.right), rows)
@@ -177,12 +177,12 @@ def _operator(
             parts = taken_apart(node.aggregates)
             arguments = {each: expr(text) for each, text in parts.arguments.items()}
             changes = _together(rows[0].withColumns(arguments), node.by)
-            grouped = GroupedTable(name("group"), _schema(changes), node.by, parts.calls)
+            grouped = GroupedTable(name("group"), arrow_schema(changes), node.by, parts.calls)
             return grouped, {CHANGES: Input(changes, node.by or (EVERYTHING,))}
         case Top():
             changes = _together(rows[0], node.by)
             order, descending = zip(*node.order, strict=True)
-            schema = _schema(changes.drop(EVERYTHING))
+            schema = arrow_schema(changes.drop(EVERYTHING))
             top = TopN(name("top"), schema, node.key, node.by, order, node.count, descending)
             return top, {CHANGES: Input(changes, node.by or (EVERYTHING,))}
         case _:
@@ -192,7 +192,7 @@ def _operator(
 def _described(side: TableSide, rows: "DataFrame") -> Any:
     from headrace.streams.tables.sides import TableSide as Side
 
-    return Side(_schema(rows), side.key, side.on, side.changes)
+    return Side(arrow_schema(rows), side.key, side.on, side.changes)
 
 
 def _together(rows: "DataFrame", by: tuple[str, ...]) -> "DataFrame":
@@ -225,9 +225,3 @@ def _direction(order: str) -> tuple[str, bool]:
     if len(words) == 1 or (len(words) == 2 and words[1].lower() in ("asc", "desc")):
         return words[0], words[-1].lower() == "desc" and len(words) == 2
     raise InvalidFlow(f'order={order!r} is no column with a direction, as in "at desc".')
-
-
-def _schema(rows: "DataFrame") -> Any:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(rows.schema, timezone="UTC")

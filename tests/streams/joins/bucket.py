@@ -6,13 +6,11 @@ from typing import Any
 import polars as pl
 
 from headrace.streams.state.blobs import to_polars
-from headrace.streams.state.bucket import Bucket, Job, caught_up
+from headrace.streams.state.bucket import Bucket, Job
 from headrace.streams.state.cache import Copies
 from headrace.streams.state.operator import Operator
-from headrace.streams.state.record import Record
-from headrace.streams.state.spilling import Room
 from headrace.streams.state.storage import MemoryStorage
-from tests.streams.windows.bucket import Given
+from tests.streams.windows.bucket import Given, rows_kept
 
 _MEMORY = 1 << 26
 
@@ -74,15 +72,7 @@ class JoinRun:
 
     def rows_kept(self) -> int:
         """How many rows of state there are, but for how far time has come."""
-        if self.storage.record is None:
-            return 0
-        record = Record.from_bytes(self.storage.record)
-        found = 0
-        for name, kept in self.operator.description.tables.items():
-            stored = record.runs.get(name, ())
-            runs = caught_up(kept, stored, {}, self.storage, Room(_MEMORY))
-            found += sum(each.holding for each in runs.values()) if name != "progress" else 0
-        return found
+        return rows_kept(self.operator, self.storage)
 
     def bytes_kept(self) -> int:
         """How large what is stored is, with what no longer holds."""

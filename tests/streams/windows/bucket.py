@@ -95,15 +95,19 @@ class WindowRun:
 
     def rows_kept(self) -> int:
         """How many rows of state there are, but for how far time has come."""
-        if self.storage.record is None:
-            return 0
-        record = Record.from_bytes(self.storage.record)
-        found = 0
-        for name, kept in self.operator.description.tables.items():
-            stored = record.runs.get(name, ())
-            runs = caught_up(kept, stored, {}, self.storage, Room(_MEMORY))
-            found += sum(each.holding for each in runs.values()) if name != "progress" else 0
-        return found
+        return rows_kept(self.operator, self.storage)
+
+
+def rows_kept(operator: Operator, storage: MemoryStorage) -> int:
+    """How many rows of state a bucket has stored, but for how far time has come."""
+    if storage.record is None:
+        return 0
+    record = Record.from_bytes(storage.record)
+    found = 0
+    for name, kept in operator.description.tables.items():
+        runs = caught_up(kept, record.runs.get(name, ()), {}, storage, Room(_MEMORY))
+        found += sum(each.holding for each in runs.values()) if name != "progress" else 0
+    return found
 
 
 def _shown(frame: pl.DataFrame) -> list[tuple[Any, ...]]:

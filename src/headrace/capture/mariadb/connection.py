@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from headrace.capture.errors import (
     CaptureError,
@@ -12,7 +12,7 @@ from headrace.capture.errors import (
     InvalidCapture,
     PositionLost,
 )
-from headrace.capture.naming import shown
+from headrace.capture.naming import database_url, shown
 
 SCHEMES: Final = ("mariadb", "mysql")
 """How the URL of such a database begins."""
@@ -41,16 +41,9 @@ def driver() -> ModuleType:
 
 def parameters_of(url: str) -> dict[str, Any]:
     """What the driver is to be told, of a URL such as mariadb://user:password@host:3306/shop."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidCapture(f"{shown(url)} is not a URL: {error}.") from None
-    if parts.scheme not in SCHEMES or not parts.path.strip("/"):
-        raise InvalidCapture(
-            f"{shown(url)} does not name a database; write it as "
-            "mariadb://user:password@host:3306/database, or with mysql:// for MySQL."
-        )
+    example = "mariadb://user:password@host:3306/database, or with mysql:// for MySQL"
+    parts = database_url(url, SCHEMES, example)
+    port = parts.port
     options = dict(parse_qsl(parts.query))
     if unknown := options.keys() - _OPTIONS:
         raise InvalidCapture(

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from headrace.capture.errors import CaptureBusy, CaptureError, DatabaseUnreachable, InvalidCapture
-from headrace.capture.naming import shown
+from headrace.capture.naming import database_url, shown
 from headrace.capture.postgres.values import SESSION_OPTIONS
 
 SCHEMES = ("postgresql", "postgres")
@@ -33,16 +33,8 @@ def driver() -> ModuleType:
 
 def parameters_of(url: str) -> dict[str, str]:
     """What libpq is to be told, of a URL such as postgresql://user@host:5432/shop?sslmode=require."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidCapture(f"{shown(url)} is not a URL: {error}.") from None
-    if parts.scheme not in SCHEMES or not parts.path.strip("/"):
-        raise InvalidCapture(
-            f"{shown(url)} does not name a PostgreSQL database; write it as "
-            "postgresql://user:password@host:5432/database."
-        )
+    parts = database_url(url, SCHEMES, "postgresql://user:password@host:5432/database")
+    port = parts.port
     given = {
         "host": parts.hostname,
         "port": str(port) if port else None,
