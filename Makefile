@@ -7,19 +7,21 @@ PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 pyth
 IN := .venv/bin
 UV_COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+DEMO_EXTRAS := --extra console --extra duckdb --extra postgres --extra serve --extra spark
 
 # Brokers, workers and Spark's tasks are processes of their own: each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench chaos lock runtime dev python
+.PHONY: help setup demo test lint format bench chaos lock dev python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: dev ## Create .venv with everything for development
 
-demo: runtime ## A shop, a broker and two consumer groups, live (DEMO_SECONDS=20 ends it, RATE=500 sets events/s)
+demo: python ## A shop with its database, log, pipelines, views and console, live (DEMO_SECONDS=60 ends it)
+	@$(PYTHON) scripts/environment.py $@
 	@$(IN)/python -m examples.shop
 
 test: lint ## Lint, then all tests, in two processes (PYTEST="-k name" to choose some, in one)
@@ -46,8 +48,9 @@ lock: ## Resolve the lock files anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
 	@$(UV_COMPILE) --group build --upgrade --output-file requirements/runtime.lock
 	@$(UV_COMPILE) --group build --group dev --extra all --constraint requirements/runtime.lock --upgrade --output-file requirements/dev.lock
+	@$(UV_COMPILE) --group build --group demo $(DEMO_EXTRAS) --constraint requirements/dev.lock --upgrade --output-file requirements/demo.lock
 
-runtime dev: python
+dev: python
 	@$(PYTHON) scripts/environment.py $@
 
 python:

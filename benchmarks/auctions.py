@@ -1,5 +1,7 @@
 """The events of Nexmark: people who open accounts, the auctions they offer, and the bids on those.
 
+And its side input, a table of ten thousand rows that does not change.
+
 By the public definition: of fifty events in a row one is a person, three are auctions and the rest
 are bids; half of the bids go to one hot auction of the last hundred, three in four come from one
 hot bidder of the last hundred, and three in four auctions are offered by a hot seller. The random
@@ -20,6 +22,7 @@ _FIRST_CATEGORY, _CATEGORIES = 10, 5
 _HOT = 100
 _ACTIVE_PEOPLE = 1000
 _AUCTIONS_IN_FLIGHT = 100
+_SIDE_ROWS = 10_000
 _STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
 _CITIES = ("Phoenix", "Los Angeles", "Boise", "Portland", "Seattle", "Cheyenne")
 _BEGIN = 1_767_225_600_000
@@ -37,6 +40,8 @@ class Events:
     people: pl.DataFrame
     auctions: pl.DataFrame
     bids: pl.DataFrame
+    side: pl.DataFrame
+    """What is said of auctions by the rest of their id, in no order of time."""
 
 
 def events(count: int, seed: int = 7) -> Events:
@@ -47,7 +52,9 @@ def events(count: int, seed: int = 7) -> Events:
     people = numbers[place == 0]
     auctions = numbers[(place > 0) & (place <= _AUCTIONS_IN_A_ROW)]
     bids = numbers[place > _AUCTIONS_IN_A_ROW]
-    return Events(_people(people, chance), _auctions(auctions, chance), _bids(bids, chance))
+    return Events(
+        _people(people, chance), _auctions(auctions, chance), _bids(bids, chance), _side()
+    )
 
 
 def _people(numbers: _Numbers, chance: np.random.Generator) -> pl.DataFrame:
@@ -90,6 +97,11 @@ def _bids(numbers: _Numbers, chance: np.random.Generator) -> pl.DataFrame:
             "at": _times(numbers),
         }
     )
+
+
+def _side() -> pl.DataFrame:
+    keys = np.arange(_SIDE_ROWS, dtype=np.int64)
+    return pl.DataFrame({"key": keys, "value": [f"value {key}" for key in keys]})
 
 
 def _last_auction(numbers: _Numbers) -> _Numbers:

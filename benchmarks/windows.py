@@ -9,7 +9,7 @@ windows and a timer for each key.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from benchmarks import report
 from benchmarks.batches import Batches, batches, keys_of, rate, session
 from benchmarks.command import Options, command
+from benchmarks.event_time import DELAY, MOMENT, LatestTime, times_of
 from benchmarks.experiment import Experiment, Figures, run
 from benchmarks.report import Better
 from headrace.streams.state.keyed import Input, keyed
@@ -29,20 +30,12 @@ from headrace.streams.windows.layout import INPUT
 from headrace.streams.windows.measures import Call
 from headrace.streams.windows.operators import window_operator
 
-if TYPE_CHECKING:
-    import polars as pl
-
 HEADRACE = "Headrace"
 PER_KEY = "transformWithState"
 NATIVE = "Spark's aggregation"
 
 _RATE = "rows_per_second"
-_MINUTE = 60_000_000
-_SECOND = 1_000_000
-_BEGIN = 1_767_225_600 * _SECOND
-"""2026-01-01, in microseconds."""
-
-_SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
+_SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", MOMENT)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +56,6 @@ _TARGETS: Mapping[tuple[str, int], float] = {
     (NATIVE, 1_000_000): 2.0,
     (PER_KEY, 100_000): 20.0,
 }
-
-
-@dataclass(frozen=True)
-class LatestTime:
-    """A watermark ten seconds behind the latest event."""
-
-    def observe(self, source: str, events: "pl.DataFrame") -> Mapping[str, int]:
-        """The latest event of a task."""
-        latest: Any = events["at"].to_physical().max()
-        return {} if latest is None else {"events": latest}
-
-    def advance(self, memory: str, bounds: Mapping[str, int]) -> tuple[str, int | None]:
-        """Remember the latest event of all."""
-        latest = max(int(memory or 0), bounds.get("events", 0))
-        return str(latest), latest - 10 * _SECOND
 
 
 class WindowsByRow(StatefulProcessor):
@@ -163,10 +141,7 @@ def _windows(spark: SparkSession, side: str, keys: int, rows: int, count: int) -
 def _fill(files: Batches, keys: int, rows: int, count: int) -> None:
     chance = np.random.default_rng(7)
     for number in range(count):
-        times = np.sort(chance.integers(0, _MINUTE, rows))
-        late = chance.random(rows) < 0.1
-        times[late] -= chance.integers(0, 10 * _SECOND, int(late.sum()))
-        at = pa.array(_BEGIN + number * _MINUTE + times).cast(_SCHEMA.field("at").type)
+        at = times_of(number, rows, chance)
         values = pa.array(chance.integers(0, 1000, rows))
         files.write(pa.Table.from_arrays([keys_of(number, rows, keys), values, at], schema=_SCHEMA))
 
@@ -184,7 +159,7 @@ def _windowed(rows: DataFrame, side: str) -> DataFrame:
         )
         inputs = {INPUT: Input(rows, ("k",))}
         return keyed(inputs, operator, flow="benchmark", watermark=LatestTime()).output("main")
-    timed = rows.withWatermark("at", "10 seconds")
+    timed = rows.withWatermark("at", DELAY)
     if side == NATIVE:
         return timed.groupBy(F.window("at", "1 minute"), "k").agg(F.count("*"), F.sum("v"))
     schema = "k bigint, start bigint, n bigint, total bigint"

@@ -7,7 +7,7 @@ by the classes that run on Spark, in one bucket and without Spark.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,20 @@ from typing import Any, Final
 import polars as pl
 import pyarrow as pa
 
+from examples.drawing import (
+    BLUE,
+    DIM,
+    INK,
+    LIGHT,
+    RED,
+    WIDTH,
+    box,
+    dot,
+    draw_all,
+    line,
+    picture,
+    text,
+)
 from headrace.streams.state.blobs import to_polars
 from headrace.streams.state.bucket import Bucket, Job
 from headrace.streams.state.cache import Copies
@@ -41,9 +55,7 @@ RULES: Final = Watermark(out_of_order="20 seconds")
 
 _SCHEMA: Final = pa.schema([("at", pa.timestamp("us", "UTC"))])
 _MEMORY: Final = 1 << 24
-_WIDTH: Final = 720
 _LEFT: Final = 130
-_INK, _DIM, _BLUE, _RED = "#24292f", "#8c959f", "#0969da", "#cf222e"
 
 
 class Windows:
@@ -105,7 +117,7 @@ def windows_picture() -> str:
     first, last = START - timedelta(minutes=5), START + timedelta(minutes=15)
 
     def x(time: datetime) -> float:
-        return _LEFT + (_WIDTH - _LEFT - 20) * ((time - first) / (last - first))
+        return _LEFT + (WIDTH - _LEFT - 20) * ((time - first) / (last - first))
 
     drawn: list[str] = []
     y = 40
@@ -114,16 +126,16 @@ def windows_picture() -> str:
         told = Windows(kind).tell(EVENTS, last)["main"].sort("window_start", "window_end")
         for row in told.iter_rows(named=True):
             begin, end = x(row["window_start"]), x(row["window_end"])
-            drawn.append(box(begin + 1, y, max(end - begin - 2, 2), 16, _BLUE))
+            drawn.append(box(begin + 1, y, max(end - begin - 2, 2), 16, BLUE))
             drawn.append(text((begin + end) / 2, y + 12, str(row["n"]), colour="white"))
             y += 20
         y += 14
     top = [text(10, 20, "events", anchor="start")]
     for each in EVENTS:
         at = x(moment(each))
-        top += [dot(at, 16, _INK), line([(at, 16), (at, y)], _DIM, dashed=True)]
+        top += [dot(at, 16, INK), line([(at, 16), (at, y)], DIM, dashed=True)]
     ticks = (START + timedelta(minutes=each) for each in range(-5, 16, 5))
-    axis = [text(x(each), y + 14, f"{each:%H:%M}", colour=_DIM) for each in ticks]
+    axis = [text(x(each), y + 14, f"{each:%H:%M}", colour=DIM) for each in ticks]
     return picture(y + 24, [*top, *drawn, *axis])
 
 
@@ -143,18 +155,18 @@ def watermark_picture() -> str:
     def y(time: datetime) -> float:
         return bottom - (bottom - 30) * ((time - START).total_seconds() + 20) / (seconds + 20)
 
-    step = (_WIDTH - _LEFT - 20) / len(rows)
+    step = (WIDTH - _LEFT - 20) / len(rows)
     drawn: list[str] = []
     path: list[tuple[float, float]] = []
     for number, (time, mark_at, late) in enumerate(rows):
         x = _LEFT + step * (number + 0.5)
-        drawn.append(dot(x, y(time), _RED if late else _INK))
+        drawn.append(dot(x, y(time), RED if late else INK))
         above = y(time) + (18 if late else -9)
-        drawn.append(text(x, above, f"{time:%M:%S}", colour=_RED if late else _INK))
+        drawn.append(text(x, above, f"{time:%M:%S}", colour=RED if late else INK))
         path += [(x, y(mark_at)), (x + step, y(mark_at))]
-    drawn += [line(path, _BLUE), text(10, y(START), "event time", anchor="start", colour=_DIM)]
-    drawn.append(text(_WIDTH - 20, path[-1][1] - 8, "watermark", anchor="end", colour=_BLUE))
-    drawn.append(text(_LEFT, bottom + 20, "in the order of arrival", anchor="start", colour=_DIM))
+    drawn += [line(path, BLUE), text(10, y(START), "event time", anchor="start", colour=DIM)]
+    drawn.append(text(WIDTH - 20, path[-1][1] - 8, "watermark", anchor="end", colour=BLUE))
+    drawn.append(text(_LEFT, bottom + 20, "in the order of arrival", anchor="start", colour=DIM))
     return picture(bottom + 30, drawn)
 
 
@@ -162,9 +174,9 @@ def stragglers_picture() -> str:
     """What a minute says, and says again, while stragglers come in."""
     windows = Windows(tumbling("1 minute"), late="correct", lateness="5 minutes")
     drawn = [
-        text(10, 20, "a batch brings", anchor="start", colour=_DIM),
-        text(220, 20, "watermark", anchor="start", colour=_DIM),
-        text(330, 20, "what is said", anchor="start", colour=_DIM),
+        text(10, 20, "a batch brings", anchor="start", colour=DIM),
+        text(220, 20, "watermark", anchor="start", colour=DIM),
+        text(330, 20, "what is said", anchor="start", colour=DIM),
     ]
     latest, y = START, 46
     for times in STEPS:
@@ -173,11 +185,11 @@ def stragglers_picture() -> str:
         told = list(_said(windows.tell(times, mark)))
         brought = ", ".join(f"{moment(each):%H:%M:%S}" for each in times)
         drawn.append(text(10, y, brought, anchor="start"))
-        drawn.append(text(220, y, f"{mark:%H:%M:%S}", anchor="start", colour=_BLUE))
-        for said, colour in told or [("nothing yet", _DIM)]:
+        drawn.append(text(220, y, f"{mark:%H:%M:%S}", anchor="start", colour=BLUE))
+        for said, colour in told or [("nothing yet", DIM)]:
             drawn.append(text(330, y, said, anchor="start", colour=colour))
             y += 20
-        drawn.append(line([(10, y - 10), (_WIDTH - 10, y - 10)], "#d0d7de"))
+        drawn.append(line([(10, y - 10), (WIDTH - 10, y - 10)], LIGHT))
         y += 10
     return picture(y, drawn)
 
@@ -187,44 +199,9 @@ def _said(told: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, str]]:
     main = told.get("main", pl.DataFrame({"window_start": []}))
     for row in main.sort("window_start", maintain_order=True).iter_rows(named=True):
         counted = f"{row['window_start']:%H:%M} had {row['n']}"
-        yield f"{words[row['_change']]}{counted}", _DIM if "before" in row["_change"] else _INK
+        yield f"{words[row['_change']]}{counted}", DIM if "before" in row["_change"] else INK
     for row in told.get("late", pl.DataFrame()).iter_rows(named=True):
-        yield f"{row['at']:%H:%M:%S} is too late, and goes to .late", _RED
-
-
-def text(x: float, y: float, said: str, *, anchor: str = "middle", colour: str = _INK) -> str:
-    """Words at a place."""
-    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}"'
-    return f"<text {place}>{said}</text>"
-
-
-def dot(x: float, y: float, colour: str) -> str:
-    """An event."""
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
-
-
-def box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """A window."""
-    size = f'width="{width:.1f}" height="{height:.1f}" rx="3"'
-    return f'<rect x="{x:.1f}" y="{y:.1f}" {size} fill="{colour}"/>'
-
-
-def line(points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False) -> str:
-    """A line through points."""
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dashes = ' stroke-dasharray="2 4"' if dashed else ""
-    return f'<polyline points="{path}" fill="none" stroke="{colour}"{dashes}/>'
-
-
-def picture(height: float, drawn: Iterable[str]) -> str:
-    """All of it, as a file has it."""
-    size = f'viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" height="{height:.0f}"'
-    style = 'font-family="sans-serif" font-size="12"'
-    inside = "\n".join(drawn)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n'
-        f'<rect width="100%" height="100%" fill="white"/>\n{inside}\n</svg>\n'
-    )
+        yield f"{row['at']:%H:%M:%S} is too late, and goes to .late", RED
 
 
 PICTURES: Final = {
@@ -234,12 +211,5 @@ PICTURES: Final = {
 }
 
 
-def main() -> None:
-    """Draw all of them into a directory."""
-    directory = Path(sys.argv[1])
-    for name, draw in PICTURES.items():
-        (directory / name).write_text(draw(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    draw_all(PICTURES, Path(sys.argv[1]))

@@ -1,7 +1,7 @@
 """Make the project's virtual environment match its lock file; does nothing when it already does.
 
-    python3 scripts/environment.py runtime     what `make demo` needs
-    python3 scripts/environment.py dev         and what tests and lint need besides
+    python3 scripts/environment.py demo        what `make demo` needs
+    python3 scripts/environment.py dev         what tests and lint need
 
 Only the standard library: this runs before anything is installed.
 """

@@ -53,9 +53,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         help="how many random flows, or databases, to compare with what should come of them "
-        "(tests/streams/time, tests/capture)",
+        "(tests/streams/time, tests/streams/joins, tests/capture)",
     )
-    parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams/sinks)")
+    parser.addoption("--kills", type=int, help="how often to kill a flow (tests/streams)")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,7 +1,9 @@
-"""A simulated shop on Headrace: what `make demo` runs.
+"""A shop on Headrace: what `make demo` runs.
 
-Read it in the order of an event's life: `journeys` invents what visitors do, `storefront` produces
-it, `groups` consumes it twice over, `ledger` checks that nothing is lost on the way. `observer`
-asks the broker how things stand, `screen` and `lines` show it, `verdict` compares the numbers at
-the end, and `demo` ties them together.
+`__main__` opens and closes it. In between it is a directory with a headrace.toml, which `opening`
+writes and `headrace up` runs: a broker, a capture of the database, the flow, its views, the console
+and two programs of the shop's own. `database` is the system of record; `visitors` are the people,
+of whom `journeys` says what they do and `devices` how it reaches the shop. `flows` is what is made
+of it. In the end `accounts` counts the orders in every place, and `verdict` compares. `chaos` kills
+something in the middle, if asked to.
 """

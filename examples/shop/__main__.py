@@ -2,79 +2,76 @@
 
 import argparse
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Final
 
-from confluent_kafka import KafkaException
 from rich.console import Console
 
-from examples.shop.demo import DemoSettings, run
-from examples.shop.lines import Lines
-from examples.shop.picture import Picture
-from examples.shop.screen import Screen
+from examples.shop.demo import Demo, Wishes
+from examples.shop.opening import opened
 from examples.shop.verdict import Verdict, table
+from examples.shop.visitors import RATE, positive
 from headrace.errors import HeadraceError
+
+_GIGABYTE: Final = 10**9
 
 
 def main() -> int:
     """Run the demo; 0 if every number agrees at the end."""
     arguments = _arguments()
-    picture: Path | None = arguments.pop("picture")
-    console = Console()
+    console = Console(highlight=False)
     stop = threading.Event()
     _stop_on_signals(stop)
-    console.print("Starting a broker, a shop and two departments ...")
+    console.print("Opening a shop: database, log, pipelines, views and a console ...")
+    wishes = Wishes(arguments.seconds, arguments.chaos, arguments.seed)
+    place = Path(tempfile.mkdtemp(prefix="headrace-demo-"))
+    demo = Demo(opened(place, arguments.rate), wishes, console.print, stop)
+    verdict, agrees = None, False
     try:
-        verdict = run(DemoSettings(**arguments), _display(console, picture), stop)
-    except (HeadraceError, KafkaException) as error:
+        verdict = demo.run()
+        agrees = verdict is None or verdict.agrees
+    except HeadraceError as error:
         print(f"demo: {error}", file=sys.stderr)
-        return 1
-    _report(verdict, console)
-    return 0 if verdict.agrees else 1
+    finally:
+        if agrees:
+            shutil.rmtree(place, ignore_errors=True)
+    if verdict is not None:
+        _report(verdict, demo.memory_bytes, console)
+    if not agrees:
+        print(f"demo: all that is known of it is in {place}, also logs.", file=sys.stderr)
+    return 0 if agrees else 1
 
 
-def _arguments() -> dict[str, Any]:
-    defaults = DemoSettings()
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.shop", description=__doc__)
     parser.add_argument(
         "--seconds",
-        type=_positive,
+        type=positive,
         default=os.environ.get("DEMO_SECONDS") or None,
         help="end by itself after this long (DEMO_SECONDS)",
     )
     parser.add_argument(
         "--rate",
-        type=_positive,
-        default=os.environ.get("RATE") or defaults.rate,
-        help="events per second (RATE)",
+        type=positive,
+        default=os.environ.get("RATE") or RATE,
+        help="what visitors do in a second (RATE)",
     )
     parser.add_argument(
-        "--cycle-seconds",
-        type=_positive,
-        default=defaults.cycle_seconds,
-        help="how often a member leaves and comes back",
+        "--chaos",
+        metavar="PART",
+        default=os.environ.get("DEMO_CHAOS") or None,
+        help="kill -9 this part halfway through, or 1 for any process (DEMO_CHAOS)",
     )
-    parser.add_argument("--seed", type=int, default=defaults.seed, help="of the simulation")
-    parser.add_argument("--bootstrap", help="host:port of a cluster to use instead of a broker")
-    parser.add_argument("--picture", type=Path, help="draw the last screen into this SVG file")
-    return vars(parser.parse_args())
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if number <= 0:
-        raise argparse.ArgumentTypeError(f"must be more than 0, not {text}")
-    return number
-
-
-def _display(console: Console, picture: Path | None) -> Lines | Picture | Screen:
-    if picture is not None:
-        return Picture(picture)
-    return Screen(console) if console.is_terminal else Lines()
+    parser.add_argument(
+        "--seed", type=int, default=os.getpid(), help="of the choice that chaos makes"
+    )
+    return parser.parse_args()
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
@@ -89,11 +86,10 @@ def _stop_on_signals(stop: threading.Event) -> None:
         signal.signal(number, handle)
 
 
-def _report(verdict: Verdict, console: Console) -> None:
+def _report(verdict: Verdict, memory_bytes: int, console: Console) -> None:
     console.print(table(verdict))
-    redelivered = sum(group.redelivered for group in verdict.groups)
-    if redelivered:
-        console.print(f"{redelivered:,} events came twice after a member left; they count once.")
+    if memory_bytes:
+        console.print(f"It took {memory_bytes / _GIGABYTE:.2f} GB of memory at most.")
     for problem in verdict.problems():
         console.print(f"[red]{problem}[/]")
     if verdict.agrees:

@@ -1,207 +1,130 @@
-"""The demo from start to end: broker, topics, groups, visitors; then the accounts."""
+"""The demo from its beginning to its end: open, let people in, close, and compare the accounts."""
 
-import contextlib
+import os
 import threading
 import time
-import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from http.client import HTTPException
+from random import Random
+from typing import Final
 
-from confluent_kafka import KafkaException
+import psycopg2
 
-from examples.shop.absence import Absence
-from examples.shop.departments import Analytics, Fraud
-from examples.shop.events import TOPICS
-from examples.shop.groups import ConsumerGroup
-from examples.shop.journeys import Shop
-from examples.shop.observer import Observation, Observer
-from examples.shop.own_broker import OwnBroker, own_broker
-from examples.shop.scene import GroupScene, Rates, Scene
-from examples.shop.storefront import Storefront
-from examples.shop.verdict import GroupAccount, Verdict
-from headrace.clock import Clock, SystemClock
+from examples.shop import accounts, chaos
+from examples.shop.opening import Premises
+from examples.shop.processes import memory_of_all, processes
+from examples.shop.running import Running
+from examples.shop.verdict import Verdict
+from headrace.errors import HeadraceError
 
-_FRAME_SECONDS = 0.5
-_DRAIN_SECONDS = 30.0
-_PATIENCE_SECONDS = 20.0
+_READY_SECONDS: Final = 400.0
+_AGREE_SECONDS: Final = 180.0
+"""How long the last orders may take to be everywhere, also after something was killed."""
+
+_LOOK_SECONDS: Final = 1.0
+_MEMORY_SECONDS: Final = 5.0
+
+
+class NotReady(HeadraceError):
+    """The shop did not open in a reasonable time."""
 
 
 @dataclass(frozen=True, slots=True)
-class DemoSettings:
+class Wishes:
     """What can be chosen about a run."""
 
     seconds: float | None = None
     """How long visitors come; None until interrupted."""
-    rate: float = 400.0
-    """Events per second."""
+    chaos: str | None = None
+    """What to kill in the middle: the name of a part, or 1 for anything."""
     seed: int = 7
-    bootstrap: str | None = None
-    """A cluster to use instead of a broker of the demo's own."""
-    cycle_seconds: float = 18.0
-    """In each cycle a member goes away once, so that its partitions move."""
-
-
-class Display(Protocol):
-    """Shows what is going on."""
-
-    def show(self, scene: Scene) -> None:
-        """Show this moment."""
-        ...
-
-
-def run(
-    settings: DemoSettings,
-    display: contextlib.AbstractContextManager[Display],
-    stop: threading.Event,
-) -> Verdict:
-    """Run until the time is over or `stop` is set, let the groups finish, compare the numbers."""
-    with contextlib.ExitStack() as cleanup:
-        broker = None if settings.bootstrap else cleanup.enter_context(own_broker())
-        demo = Demo(settings, broker)
-        cleanup.callback(demo.close)
-        demo.open()
-        with display as shown:
-            demo.play(shown, stop)
-        return demo.finish()
+    """Of what is killed."""
 
 
 class Demo:
-    """A shop and its two departments on one cluster."""
+    """A shop from its opening to its accounts; `say` gets a line for people now and then."""
 
-    def __init__(self, settings: DemoSettings, broker: OwnBroker | None) -> None:
-        self._settings = settings
-        self._broker = broker
-        self._clock: Clock = SystemClock()
-        self._bootstrap = broker.bootstrap if broker else str(settings.bootstrap)
-        # On somebody's cluster the demo keeps to names that are certainly its own.
-        prefix = "" if broker else f"shop-{uuid.uuid4().hex[:6]}."
-        shop = Shop(settings.seed)
-        self._storefront = Storefront(self._bootstrap, shop, settings.rate, self._clock, prefix)
-        self._analytics = Analytics()
-        self._groups = [
-            ConsumerGroup(self._bootstrap, self._analytics, 3, prefix),
-            ConsumerGroup(self._bootstrap, Fraud(), 2, prefix),
-        ]
-        self._observer = Observer(self._bootstrap, prefix, self._group_names())
-        self._restless = self._groups[0].member_names[-1]
-        self._news = ""
-        self._answered_at = self._clock.monotonic()
+    def __init__(
+        self, premises: Premises, wishes: Wishes, say: Callable[[str], None], stop: threading.Event
+    ) -> None:
+        self._premises = premises
+        self._wishes = wishes
+        self._say = say
+        self._stop = stop
+        self.memory_bytes = 0
+        """The most that all processes together took, as far as was looked."""
 
-    def open(self) -> None:
-        """Create the topics, then let the departments and the visitors in."""
-        self._observer.create_topics()
-        for group in self._groups:
-            group.start()
-        self._storefront.open()
+    def run(self) -> Verdict | None:
+        """Everything; None if it was told to stop before there was anything to count."""
+        with Running(self._premises) as running:
+            if not self._open(running):
+                return None
+            self._play(running)
+            self._premises.sign.touch()
+            verdict = self._settled(running)
+        warehouse = {"DuckDB": accounts.in_warehouse(self._premises)}
+        return replace(verdict, others={**verdict.others, **warehouse})
 
-    def play(self, display: Display, stop: threading.Event) -> None:
-        """Show what happens, and now and then send a member away and call it back."""
-        began = self._clock.monotonic()
-        rates = Rates()
-        absence = Absence(self._settings.cycle_seconds)
-        while not stop.is_set():
-            elapsed = self._clock.monotonic() - began
-            if self._settings.seconds is not None and elapsed >= self._settings.seconds:
+    def _open(self, running: Running) -> bool:
+        """Wait until everything runs and the first order has come through; False if told to stop.
+
+        NotReady if that takes so long that something must be wrong.
+        """
+        began = time.monotonic()
+        while not (running.is_up() and (seen := self._seen()) and _orders_everywhere(seen)):
+            if time.monotonic() - began > _READY_SECONDS:
+                raise NotReady(f"no order has come through in {_READY_SECONDS:g} s.")
+            if self._stop.wait(_LOOK_SECONDS):
+                return False
+        took = time.monotonic() - began
+        self._say(f"The shop is open: http://{self._premises.console} (after {took:.0f} s)")
+        return True
+
+    def _play(self, running: Running) -> None:
+        """Let time pass, and halfway through do what was wished for."""
+        began = looked = time.monotonic()
+        seconds, wanted = self._wishes.seconds, self._wishes.chaos
+        while not self._stop.wait(_LOOK_SECONDS):
+            running.check()
+            now = time.monotonic()
+            if now - looked > _MEMORY_SECONDS:
+                looked = now
+                self.memory_bytes = max(self.memory_bytes, memory_of_all(os.getpid()))
+            if wanted is not None and now - began >= (seconds or 60.0) / 2:
+                self._kill(wanted)
+                wanted = None
+            if seconds is not None and now - began >= seconds:
                 return
-            if (seen := self._observe()) is not None:
-                rates.add(seen)
-                display.show(self._scene(elapsed, seen, rates))
-                if absence.changes(elapsed, seen.groups[self._groups[0].department.name].at_rest):
-                    self._move_member(absence.away)
-            stop.wait(_FRAME_SECONDS)
 
-    def finish(self) -> Verdict:
-        """Close the shop, let every group process what is left, and compare the numbers."""
-        self._storefront.close()
-        final = self._await_groups()
-        for group in self._groups:
-            group.stop()
-        return Verdict(
-            produced=self._storefront.acknowledged,
-            stored={topic: final.stored(topic) for topic in TOPICS},
-            groups=[
-                GroupAccount(
-                    name=group.department.name,
-                    topics=group.department.topics,
-                    processed=group.ledger.processed,
-                    lag=final.group_lag(group.department.name, group.department.topics),
-                    missing=group.ledger.missing,
-                    redelivered=group.ledger.redelivered,
-                )
-                for group in self._groups
-            ],
-            revenue_cents=self._storefront.revenue_cents,
-            counted_cents=self._analytics.revenue_cents,
-            refused=self._storefront.refused,
-        )
+    def _kill(self, wanted: str) -> None:
+        running = processes(self._premises.state)
+        victim = chaos.chosen(running, wanted, Random(self._wishes.seed))
+        self._say(f"Chaos: kill -9 {victim.pid}, which is {victim}.")
+        chaos.kill(victim)
 
-    def _await_groups(self) -> Observation:
-        """Wait until every group has committed all there is, or for as long as is reasonable."""
-        deadline = self._clock.monotonic() + _DRAIN_SECONDS
+    def _settled(self, running: Running) -> Verdict:
+        """The accounts when they agree, or when there was time enough for that."""
+        deadline = time.monotonic() + _AGREE_SECONDS
+        before: Verdict | None = None
         while True:
-            seen = self._observe()
-            if seen is not None and (self._caught_up(seen) or seen.at > deadline):
+            running.check()
+            seen = self._seen()
+            # Twice the same: nobody is on the way to the database any more.
+            if seen is not None and (seen == before and seen.agrees):
                 return seen
-            time.sleep(_FRAME_SECONDS)
+            if time.monotonic() > deadline:
+                return seen or accounts.in_all(self._premises)
+            before = seen
+            time.sleep(_LOOK_SECONDS)
 
-    def _caught_up(self, seen: Observation) -> bool:
-        departments = (group.department for group in self._groups)
-        return not any(seen.group_lag(each.name, each.topics) for each in departments)
-
-    def _observe(self) -> Observation | None:
-        """How things stand; None if the cluster cannot say just now, which it may not for long."""
-        now = self._clock.monotonic()
+    def _seen(self) -> Verdict | None:
+        """The accounts; None if somebody cannot say just now, as one who was killed."""
         try:
-            seen = self._observer.observe(now)
-        except KafkaException:
-            if now - self._answered_at > _PATIENCE_SECONDS:
-                raise
+            return accounts.in_all(self._premises)
+        except (psycopg2.Error, OSError, HTTPException):
             return None
-        self._answered_at = now
-        return seen
 
-    def close(self) -> None:
-        """Stop every thread, also when something failed; leave nothing on somebody's cluster."""
-        self._storefront.close()
-        for group in self._groups:
-            group.stop()
-        if self._broker is None:
-            self._observer.delete_topics()
-        self._observer.close()
 
-    def _move_member(self, away: bool) -> None:
-        group = self._groups[0]
-        if away:
-            group.stop_member(self._restless)
-            self._news = f"{self._restless} has left: the others take over its partitions."
-        else:
-            group.restart_member(self._restless)
-            self._news = f"{self._restless} is back and gets its share again."
-
-    def _scene(self, elapsed: float, seen: Observation, rates: Rates) -> Scene:
-        return Scene(
-            bootstrap=self._bootstrap,
-            elapsed=elapsed,
-            observation=seen,
-            rates=rates.now(),
-            history=rates.history(),
-            groups=self._scene_groups(),
-            news=self._news,
-            memory_bytes=self._broker.memory_bytes() if self._broker else None,
-            stored_bytes=self._broker.stored_bytes() if self._broker else None,
-        )
-
-    def _scene_groups(self) -> Sequence[GroupScene]:
-        return [
-            GroupScene(
-                name=group.department.name,
-                topics=group.department.topics,
-                members=group.member_names,
-                finding=group.department.finding(),
-            )
-            for group in self._groups
-        ]
-
-    def _group_names(self) -> list[str]:
-        return [group.department.name for group in self._groups]
+def _orders_everywhere(seen: Verdict) -> bool:
+    return all(each.orders for each in (seen.database, *seen.others.values()))

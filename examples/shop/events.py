@@ -1,31 +1,58 @@
-"""What happens in the shop: four kinds of event, one topic each, keyed by session."""
+"""What devices tell the shop: three topics, keyed by session."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import orjson
 
-PAGE_VIEWS = "page_views"
-SEARCHES = "searches"
-CLICKS = "clicks"
-ORDERS = "orders"
+from examples.shop.devices import Sent
+from examples.shop.journeys import Click, PageView, Search, Step, Visit
 
-TOPICS = (PAGE_VIEWS, SEARCHES, CLICKS, ORDERS)
-"""Every topic of the shop, in the order in which a visitor usually reaches them."""
+PAGE_VIEWS: Final = "page_views"
+SEARCHES: Final = "searches"
+CLICKS: Final = "clicks"
 
-PARTITIONS = 3
-"""Partitions of each topic: the most members of a group that can share one topic's work."""
+TOPICS: Final = (PAGE_VIEWS, SEARCHES, CLICKS)
+"""In the order in which a visitor usually reaches them; orders are in the database."""
+
+PARTITIONS: Final = 2
+
+CAPTURED: Final = tuple(
+    f"shop.public.{table}" for table in ("customers", "products", "tax_rates", "orders")
+)
+"""What the capture tells of the database, one partition each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something a visitor did."""
+def topic_of(step: Step) -> str:
+    """Where it is told."""
+    match step:
+        case PageView():
+            return PAGE_VIEWS
+        case Search():
+            return SEARCHES
+        case Click():
+            return CLICKS
+    raise ValueError(f"{step} is told by the database")
 
-    topic: str
-    session: str
-    """The key: all events of one visit stay in order, in one partition."""
-    details: Mapping[str, object]
 
-    def encode(self, at_ms: int) -> bytes:
-        """The event as JSON, stamped with the time at which it happened."""
-        return orjson.dumps({"session": self.session, "at": at_ms, **self.details})
+def encoded(visit: Visit, sent: Sent[Step], opened: datetime) -> bytes:
+    """The event as JSON, with the times that the device's own clock shows."""
+
+    def shown(seconds: float) -> datetime:
+        return opened + timedelta(seconds=seconds + sent.device.clock_seconds)
+
+    event = {
+        "session": visit.session,
+        "customer": visit.customer,
+        "device": sent.device.kind,
+        "occurred": shown(sent.occurred).astimezone(UTC),
+        "sent": shown(sent.sent).astimezone(UTC),
+    }
+    match sent.what:
+        case PageView(url):
+            event |= {"url": url}
+        case Search(query, results):
+            event |= {"query": query, "results": results}
+        case Click(query, url):
+            event |= {"query": query, "url": url}
+    return orjson.dumps(event)

@@ -1,81 +1,114 @@
 """What visitors do: view pages, search, click on results and sometimes order what they clicked.
 
-The simulation is pure: the same seed gives the same events, and time is put on by the caller.
+The simulation is pure: the same seed gives the same steps at the same seconds, and it is others who
+wait for these seconds, and tell the broker and the database.
 """
 
+import heapq
 from collections.abc import Iterator
+from dataclasses import dataclass
 from random import Random
+from typing import Final, TypeAlias
 
-from examples.shop.catalogue import SEARCH_TERMS, Product, find
-from examples.shop.events import CLICKS, ORDERS, PAGE_VIEWS, SEARCHES, Event
+from examples.shop.catalogue import CUSTOMERS, SEARCH_TERMS, Product, find
 
-COUNTRIES = ("DE", "FR", "GB", "NL", "PL", "SE")
-
-_SEARCHES_AGAIN = 0.45
-_CLICKS_A_RESULT = 0.7
-_ORDERS = 0.35
-_BUYS_IN_BULK = 0.02
-"""Few orders are so large that the fraud department wants to see them."""
+_SEARCHES_AGAIN: Final = 0.45
+_CLICKS_A_RESULT: Final = 0.7
+_ORDERS: Final = 0.4
+_THINK_SECONDS: Final = 1.5
+"""How long a visitor takes for a step, on average."""
 
 
-def journey(random: Random, session: str, visitor: str) -> Iterator[Event]:
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """A page was looked at."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Something was looked for."""
+
+    query: str
+    results: int
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """One of the results was chosen."""
+
+    query: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """Something was ordered."""
+
+    product: Product
+    quantity: int
+
+
+Step: TypeAlias = PageView | Search | Click | Purchase
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Who visits, and in which session."""
+
+    session: str
+    customer: int
+
+
+def journey(random: Random) -> Iterator[Step]:
     """One visit, from the front page to an order or to leaving without one."""
-
-    def event(topic: str, **details: object) -> Event:
-        return Event(topic, session, {"visitor": visitor, **details})
-
     clicked: list[Product] = []
-    yield event(PAGE_VIEWS, url="/")
+    yield PageView("/")
     while True:
         term = random.choice(SEARCH_TERMS)
         results = find(term)
-        yield event(SEARCHES, query=term, results=len(results))
+        yield Search(term, len(results))
         if random.random() < _CLICKS_A_RESULT:
             product = random.choice(results)
             clicked.append(product)
-            yield event(CLICKS, query=term, url=product.url)
-            yield event(PAGE_VIEWS, url=product.url)
+            yield Click(term, product.url)
+            yield PageView(product.url)
         if random.random() > _SEARCHES_AGAIN:
             break
     if clicked and random.random() < _ORDERS:
-        yield event(PAGE_VIEWS, url="/checkout")
-        yield event(ORDERS, **_order(random, clicked))
+        yield PageView("/checkout")
+        yield Purchase(random.choice(clicked), random.choice((1, 1, 1, 2, 3)))
 
 
-class Shop:
-    """Many visits at once, interleaved as they would arrive at a busy shop."""
+class Visitors:
+    """So many visits at a time that about `rate` steps are made each second."""
 
-    def __init__(self, seed: int, visits_at_once: int = 50) -> None:
+    def __init__(self, seed: int, rate: float, name: str = "visit") -> None:
         self._random = Random(seed)
-        self._visits_begun = 0
-        self._visits = [self._next_visit() for _ in range(visits_at_once)]
+        self._name = name
+        self._begun = 0
+        self._at_once = max(1, round(rate * _THINK_SECONDS))
+        self._mean_seconds = self._at_once / rate
 
-    def __iter__(self) -> Iterator[Event]:
-        """Events without end."""
+    def __iter__(self) -> Iterator[tuple[float, Visit, Step]]:
+        """Steps without end, by the seconds since the shop has opened."""
+        due: list[tuple[float, int, Visit, Iterator[Step]]] = []
+        for _ in range(self._at_once):
+            heapq.heappush(due, self._next_visit(0.0))
         while True:
-            place = self._random.randrange(len(self._visits))
-            event = next(self._visits[place], None)
-            if event is None:
-                self._visits[place] = self._next_visit()
-            else:
-                yield event
+            at, number, visit, steps = heapq.heappop(due)
+            step = next(steps, None)
+            if step is None:
+                heapq.heappush(due, self._next_visit(at))
+                continue
+            yield at, visit, step
+            heapq.heappush(due, (at + self._pause(), number, visit, steps))
 
-    def _next_visit(self) -> Iterator[Event]:
-        self._visits_begun += 1
-        visitor = f"visitor-{self._random.randrange(1, 1000):03}"
-        return journey(self._random, f"session-{self._visits_begun:06}", visitor)
+    def _next_visit(self, at: float) -> tuple[float, int, Visit, Iterator[Step]]:
+        self._begun += 1
+        visit = Visit(f"{self._name}-{self._begun:06}", self._random.randint(1, CUSTOMERS))
+        return at + self._pause(), self._begun, visit, journey(self._random)
 
-
-def _order(random: Random, clicked: list[Product]) -> dict[str, object]:
-    most = 40 if random.random() < _BUYS_IN_BULK else 3
-    quantities = {product: random.randint(1, most) for product in dict.fromkeys(clicked)}
-    return {
-        "country": random.choice(COUNTRIES),
-        "items": [
-            {"product": product.name, "quantity": quantity, "price_cents": product.price_cents}
-            for product, quantity in quantities.items()
-        ],
-        "total_cents": sum(
-            quantity * product.price_cents for product, quantity in quantities.items()
-        ),
-    }
+    def _pause(self) -> float:
+        return self._random.expovariate(1 / self._mean_seconds)

@@ -52,7 +52,7 @@ def test_the_patterns_find_what_they_are_for(pattern: re.Pattern[str], text: str
     assert pattern.search(text)
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev"])
+@pytest.mark.parametrize("name", ["runtime", "dev", "demo"])
 def test_every_locked_requirement_has_a_hash(name: str) -> None:
     lock = (ROOT / "requirements" / f"{name}.lock").read_text()
     requirements = re.findall(r"^[a-z0-9].*(?:\n    --hash=.*)*", lock, re.MULTILINE)
@@ -66,20 +66,21 @@ def pins(name: str) -> set[tuple[str, str]]:
     return set(re.findall(r"^([a-z0-9][a-z0-9._-]*)==([^ \\]+)", lock, re.MULTILINE))
 
 
-def test_both_locks_agree_on_what_they_share() -> None:
-    assert pins("runtime") <= pins("dev")
+def test_the_locks_agree_on_what_they_share() -> None:
+    assert pins("runtime") <= pins("demo") <= pins("dev")
 
 
 def test_the_locks_hold_what_the_project_asks_for() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)
-    groups = project["dependency-groups"]
+    groups, extras = project["dependency-groups"], project["project"]["optional-dependencies"]
     asked = {
         "runtime": [*project["project"]["dependencies"], *groups["build"]],
-        "dev": [*project["project"]["optional-dependencies"]["testing"], *groups["dev"]],
+        "demo": [*extras["spark"], *extras["duckdb"], *groups["demo"]],
+        "dev": [*extras["testing"], *groups["dev"]],
     }
     for name, requirements in asked.items():
-        for requirement in map(Requirement, requirements):
+        for requirement in (Requirement(each) for each in requirements if isinstance(each, str)):
             versions = [version for pinned, version in pins(name) if pinned == requirement.name]
             assert versions, f"{requirement.name} is not in {name}.lock; run make lock"
             assert all(requirement.specifier.contains(version) for version in versions), (

@@ -1,8 +1,8 @@
 """Random tables, random transactions and random interruptions, all of one seed.
 
 Two clients change rows of tables that are made up, while tables get and lose columns, and while the
-capture is killed, ended, paused and started again. Then the topics, read from their first record,
-must lead to what the tables are.
+capture is killed, ended, paused and started again, and the database too. Then the topics, read from
+their first record, must lead to what the tables are.
 
 Clients are interleaved statement by statement, so that transactions overlap and a seed always means
 the same; each has keys of its own, so that none waits for another.
@@ -84,6 +84,10 @@ class Dialect:
     excluded: str = "excluded.{name}"
     mark: str = "%s"
     clients: int = 2
+    loses_columns: bool = True
+    restart: Callable[[], None] | None = None
+    """Ends the server and starts it again, where there is one."""
+
     adorn: Callable[[random.Random, str], list[str]] = lambda chance, table: []
     """More statements about a new table."""
 
@@ -121,21 +125,19 @@ class Oracle:
     def run(self) -> None:
         """Let everything happen, and compare."""
         with ExitStack() as resources:
-            connections = [self._dialect.connect() for _ in range(self._dialect.clients)]
-            for each in connections:
-                resources.callback(each.close)
-            self._connections = connections
+            self._connect()
+            resources.callback(self._leave)
             for number in range(self._chance.randint(1, 3)):
                 self._make_table(f"t{number}")
             for client in range(self._dialect.clients):
                 for _ in range(KEYS):
                     self._change(client)
-                connections[client].commit()
+                self._connections[client].commit()
             resources.enter_context(self._process)
             self._process.start()
             for _ in range(STEPS):
                 self._step()
-            for each in connections:
+            for each in self._connections:
                 each.commit()
             for table in self._tables:
                 self._await_equal(table)
@@ -154,14 +156,21 @@ class Oracle:
             self._alter(self._chance.choice(self._tables))
         elif chance < 0.98:
             how = self._chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
-            if how is signal.SIGTERM:
-                # PostgreSQL lets whoever creates a slot wait for open transactions.
-                for each in self._connections:
-                    each.commit()
             self._process.end(how)
             self._process.start()
-        else:
+        elif chance < 0.99 or self._dialect.restart is None:
             self._pause_and_resume()
+        elif self._begun():
+            self._leave()
+            self._dialect.restart()
+            self._connect()
+
+    def _connect(self) -> None:
+        self._connections = [self._dialect.connect() for _ in range(self._dialect.clients)]
+
+    def _leave(self) -> None:
+        for each in self._connections:
+            each.close()
 
     def _make_table(self, name: str) -> None:
         key = {"k": Kind("INT", lambda chance: chance.randint(0, KEYS))}
@@ -193,7 +202,7 @@ class Oracle:
         for each in self._connections:
             each.commit()
         kind = self._chance.random()
-        if kind < 0.5 or not table.columns:
+        if kind < 0.5 or not table.columns or not self._dialect.loses_columns:
             name, added = self._add_column(table)
             self._run(0, f"ALTER TABLE {table.name} ADD COLUMN {name} {added.sql}")
         else:
@@ -263,9 +272,13 @@ class Oracle:
             cursor.close()
 
     def _pause_and_resume(self) -> None:
-        if any(state.name == self._prefix for state, _ in control.states(self._kafka)):
+        if self._begun():
             control.pause(self._kafka, self._prefix, paused=True)
             control.pause(self._kafka, self._prefix, paused=False)
+
+    def _begun(self) -> bool:
+        """Whether the capture is known; until then a database that is away is a mistake."""
+        return any(state.name == self._prefix for state, _ in control.states(self._kafka))
 
     def _await_equal(self, table: _Table) -> None:
         columns = {**table.key, **table.columns}

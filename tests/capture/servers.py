@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,12 @@ class PostgresServer:
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = {value}\n" for name, value in written.items())
             file.write(f"unix_socket_directories = '{self._directory}'\n")
+
+    @property
+    def version(self) -> int:
+        """The first of its numbers, while it runs."""
+        with closing(self.connect()) as connection:
+            return int(connection.server_version) // 10_000
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"

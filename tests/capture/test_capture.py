@@ -237,6 +237,29 @@ def test_changed_tables_are_told_in_a_topic_and_flow_on(
 
 
 @only_headrace
+def test_a_changed_table_is_told_even_if_no_row_follows(
+    capture: Begin, cluster: Cluster, database: Database, fresh_name: str
+) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    running = capture(discovery_ms=100)
+    following(running)
+    database.run("INSERT INTO t VALUES (1)")
+    database.run("ALTER TABLE t ADD note text")
+
+    def shapes() -> list[tuple[int, list[str]]]:
+        changes = [each["tableChanges"][0] for each in values_of(cluster.bootstrap, fresh_name)]
+        return [
+            (each["version"], [column["name"] for column in each["table"]["columns"]])
+            for each in changes
+        ]
+
+    eventually(lambda: len(shapes()) == 2)
+    database.run("INSERT INTO t VALUES (2, 'x')")
+    eventually(lambda: caught_up(running, 2))
+    assert shapes() == [(1, ["id"]), (2, ["id", "note"])]
+
+
+@only_headrace
 def test_new_tables_join_and_recreated_ones_are_read_anew(
     capture: Begin, cluster: Cluster, database: Database, fresh_name: str
 ) -> None:

@@ -124,6 +124,22 @@ def test_a_database_that_cannot_be_is_said_so(on_cluster: Headrace, url: str, sa
     assert "secret" not in result.stderr
 
 
+def test_what_is_missing_is_named(on_cluster: Headrace, database: Database) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    for given, said in ((("-t", "t"), "--to"), (("--to", "x"), "--tables")):
+        result = on_cluster("capture", database.url, *given)
+        assert result.exit_code == 2
+        assert f"{said}: is missing" in result.stderr
+    checked = on_cluster("capture", database.url, "-t", "t,ordres", "--to", "x", "--check")
+    assert checked.exit_code == 0
+    assert "no table is called ordres" in checked.stderr
+    refused = on_cluster(
+        "capture", database.url, "-t", "t", "--to", "x", "--where", "t=nothing > 1"
+    )
+    assert refused.exit_code == 1
+    assert 'column "nothing" does not exist' in refused.stderr
+
+
 def test_a_mistake_in_an_option_is_a_usage_error(on_cluster: Headrace) -> None:
     result = on_cluster("capture", "postgresql://h/d", "-t", "t", "--to", "x", "--set", "chnk=1")
     assert result.exit_code == 2

@@ -92,6 +92,29 @@ def test_a_slot_that_somebody_moved_is_noticed(
 
 
 @only_headrace
+def test_a_capture_that_waits_for_open_transactions_can_be_ended(
+    cluster: Cluster, database: Database, fresh_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    holder = database.connect()
+    holder.autocommit = False
+    holder.cursor().execute("INSERT INTO t VALUES (1)")
+    kafka = KafkaSettings(bootstrap=cluster.bootstrap)
+    capture = Capture(database.url, tables=["t"], to=fresh_name, kafka=kafka).start()
+    slots = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
+    slot = object_name(fresh_name, 63)
+    eventually(lambda: database.run(slots, slot) == [(1,)])
+    capture.stop()
+    assert capture.progress.condition is Condition.STOPPED
+    assert database.run(slots, slot) == [(0,)]
+    assert "once the transactions that are open now have ended" in caplog.text
+    holder.commit()
+    holder.close()
+    with Capture(database.url, tables=["t"], to=fresh_name, kafka=kafka) as again:
+        eventually(lambda: again.progress.condition is Condition.FOLLOWING)
+
+
+@only_headrace
 def test_a_slot_that_is_still_being_made_is_waited_for(
     cluster: Cluster, database: Database, fresh_name: str
 ) -> None:

@@ -25,6 +25,7 @@ class BusyElsewhere:
 
     connector = "restless"
     database = "restless"
+    schema = "restless"
     start: Position = "0"
 
     def __init__(self) -> None:

@@ -165,3 +165,9 @@ def test_a_missing_file_is_named(on_cluster: Headrace, topic: str):
     result = on_cluster("produce", topic, "-f", "nowhere")
     assert result.exit_code == 1
     assert result.stderr == "headrace: nowhere: No such file or directory.\n"
+
+
+def test_the_position_of_what_was_written_can_be_handed_to_a_view(on_cluster: Headrace, topic: str):
+    on_cluster("produce", topic, "one")
+    result = on_cluster("produce", topic, "two", "three", "--position")
+    assert (result.exit_code, result.stdout) == (0, f"{topic}:0:2\n")

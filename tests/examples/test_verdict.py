@@ -1,59 +1,46 @@
-"""The demo's accounts: agreement is noticed, and so is every kind of disagreement."""
+"""A demo whose numbers do not agree says which, and fails."""
 
-import re
-from collections import Counter
-from dataclasses import replace
+from random import Random
 
 import pytest
+from rich.console import Console
 
-from examples.shop.departments import SUSPICIOUS_CENTS, Analytics, Fraud
-from examples.shop.events import CLICKS, ORDERS, SEARCHES, TOPICS
-from examples.shop.verdict import GroupAccount, Verdict
+from examples.shop.chaos import NothingToKill, chosen
+from examples.shop.processes import Process
+from examples.shop.verdict import Account, Verdict, table
 
-COUNTS = Counter({"page_views": 40, "searches": 30, "clicks": 20, "orders": 10})
-ANALYTICS = GroupAccount("analytics", TOPICS, COUNTS)
-FRAUD = GroupAccount("fraud", (CLICKS, ORDERS), Counter({CLICKS: 20, ORDERS: 10}))
-GOOD = Verdict(COUNTS, COUNTS, [ANALYTICS, FRAUD], revenue_cents=500, counted_cents=500)
+ORDERS = Account(orders=12, total_cents=345_600)
 
 
-def test_equal_numbers_agree() -> None:
-    assert GOOD.agrees
+def test_equal_accounts_agree() -> None:
+    verdict = Verdict(ORDERS, {"the view": ORDERS, "DuckDB": ORDERS})
+    assert verdict.agrees
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(table(verdict))
+    assert shown.get().count("3,456.00 €") == 3
 
 
-def test_an_event_that_came_twice_but_counted_once_is_no_problem() -> None:
-    assert replace(GOOD, groups=[replace(ANALYTICS, redelivered=3), FRAUD]).agrees
-
-
-@pytest.mark.parametrize(
-    ("verdict", "words"),
-    [
-        (replace(GOOD, refused={"disk full": 2}), "2 events were refused: disk full"),
-        (replace(GOOD, stored=COUNTS - Counter(orders=1)), "orders: 10 .* 9 are stored"),
-        (replace(GOOD, produced=COUNTS + Counter(searches=1)), "searches: 31 .* 30 are stored"),
-        (
-            replace(GOOD, groups=[ANALYTICS, replace(FRAUD, processed=Counter(clicks=20))]),
-            "orders: 10 .* fraud processed 0",
-        ),
-        (replace(GOOD, groups=[replace(ANALYTICS, missing=4)]), "analytics never saw 4"),
-        (replace(GOOD, groups=[replace(FRAUD, lag=7)]), "fraud has not committed its last 7"),
-        (replace(GOOD, counted_cents=499), "orders of 5.00 .* counted 4.99"),
-    ],
-)
-def test_every_disagreement_is_named(verdict: Verdict, words: str) -> None:
+@pytest.mark.parametrize("other", [Account(11, 345_600), Account(12, 345_601)])
+def test_a_missing_order_and_a_missing_cent_are_told(other: Account) -> None:
+    verdict = Verdict(ORDERS, {"the view": ORDERS, "DuckDB": other})
     assert not verdict.agrees
-    assert any(re.search(words, problem) for problem in verdict.problems())
+    (problem,) = verdict.problems()
+    assert problem.startswith("DuckDB: ")
 
 
-def test_analytics_adds_up_orders_and_knows_the_favourite_search() -> None:
-    analytics = Analytics()
-    for query in ("tent", "socks", "tent"):
-        analytics.note(SEARCHES, {"query": query})
-    analytics.note(ORDERS, {"total_cents": 123_450})
-    assert analytics.finding() == "revenue 1,234.50 €, most wanted: tent"
+def test_without_orders_nothing_is_proved() -> None:
+    nothing = Account(0, 0)
+    assert not Verdict(nothing, {"DuckDB": nothing}).agrees
 
 
-def test_fraud_notices_only_large_orders() -> None:
-    fraud = Fraud()
-    for total in (SUSPICIOUS_CENTS - 1, SUSPICIOUS_CENTS):
-        fraud.note(ORDERS, {"total_cents": total})
-    assert fraud.suspicious == 1
+def test_chaos_takes_any_process_or_the_one_that_is_named() -> None:
+    running = [
+        Process(1, "broker", "broker"),
+        Process(2, "flows", "flows"),
+        Process(3, "flows", "java"),
+    ]
+    assert {chosen(running, "1", Random(seed)).pid for seed in range(50)} == {1, 2, 3}
+    assert chosen(running, "flows", Random(1)).pid == 2
+    with pytest.raises(NothingToKill, match="broker, flows"):
+        chosen(running, "cashier", Random(1))

@@ -5,12 +5,15 @@ import select
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headrace.settings import StreamsSettings
 from headrace.streams.session import configuration, spark_session
+from headrace.streams.state.budget import Limits
+from headrace.streams.state.keyed import limits_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,13 +42,15 @@ input()
 
 def test_spark_is_set_up_for_flows():
     chosen = configuration(StreamsSettings(master="local[3]", memory=2 << 30), scratch=Path("s"))
-    assert chosen["spark.sql.shuffle.partitions"] == "6"
+    assert chosen["spark.sql.shuffle.partitions"] == "3"
     assert chosen["spark.driver.memory"] == "2048m"
     assert chosen["spark.pyspark.python"] == sys.executable
     assert chosen["spark.sql.session.timeZone"] == "UTC"
     assert chosen["spark.sql.streaming.stateStore.providerClass"].endswith(
         "RocksDBStateStoreProvider"
     )
+    assert chosen["spark.sql.execution.arrow.maxRecordsPerBatch"] == "1000"
+    assert chosen["spark.executorEnv.POLARS_MAX_THREADS"] == "1"
     assert chosen["spark.ui.enabled"] == "false"
     assert chosen["spark.driver.host"] == "127.0.0.1"
 
@@ -63,6 +68,19 @@ def test_a_cluster_on_loopback_stays_there():
 def test_properties_of_the_user_win():
     settings = StreamsSettings(properties={"spark.sql.shuffle.partitions": "50"})
     assert configuration(settings, scratch=Path("s"))["spark.sql.shuffle.partitions"] == "50"
+
+
+def test_what_state_may_take_is_a_setting():
+    settings = StreamsSettings(state_limit=3 << 20, state_memory=2 << 20)
+    chosen = configuration(settings, scratch=Path("s"))
+    assert limits_of(_session(chosen)) == Limits(bucket=3 << 20, memory=2 << 20)
+    usual = configuration(StreamsSettings(), scratch=Path("s"))
+    assert limits_of(_session(usual)) == limits_of(_session({})) == Limits()
+
+
+def _session(properties: dict[str, str]) -> Any:
+    """As much of a session as is asked for its properties."""
+    return SimpleNamespace(conf=properties)
 
 
 def test_the_page_of_spark_is_shown_where_it_is_asked_for():

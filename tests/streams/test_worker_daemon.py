@@ -62,3 +62,21 @@ def test_the_launcher_is_python_for_everything_else(tmp_path: Path):
     program = "import sys; print(sys.executable, sys.argv[1:])"
     said = subprocess.check_output([launcher, "-c", program, "a b", "-m"], text=True)
     assert said == f"{sys.executable} ['a b', '-m']\n"
+
+
+def test_what_looks_at_operators_before_a_query_prints_nothing(tmp_path: Path):
+    """It would be on the terminal, page by page, whenever a flow with state starts."""
+    module = tmp_path / "pyspark" / "sql" / "streaming" / "transform_with_state_driver_worker.py"
+    module.parent.mkdir(parents=True)
+    for each in module.parents[:3]:
+        (each / "__init__.py").touch()
+    module.write_text("import sys; print('starting'); print('failing', file=sys.stderr)")
+    launcher = write_launcher(tmp_path / "home", sys.executable)
+    said = subprocess.run(
+        [launcher, "-m", "pyspark.sql.streaming.transform_with_state_driver_worker"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (said.stdout, said.stderr) == ("", "failing\n")

@@ -9,6 +9,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.settings import KafkaSettings, Settings, StreamsSettings
 
+_IN_FLIGHT = 50_000
+"""Records that a client may hold; it takes twice as many, and refuses more."""
+
 
 @dataclass(frozen=True)
 class Topics:
@@ -21,6 +24,8 @@ class Topics:
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for key, value in zip(keys or [None] * len(values), values, strict=True):
             raw = value if value is None or isinstance(value, bytes) else json.dumps(value)
+            if len(producer) > _IN_FLIGHT:
+                producer.flush(20)
             producer.produce(topic, key=key, value=raw)
         assert producer.flush(20) == 0
 

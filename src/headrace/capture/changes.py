@@ -3,7 +3,7 @@
 A log is a sequence of events: a transaction begins, rows change, it commits. `Event` lists them
 all. They are named tuples, because one is made per change: cheap to make, and never changed.
 
-A row is a plain tuple with one value per column of its `Table`, in the table's order. What Python
+A row is a sequence with one value per column of its `Table`, in the table's order. What Python
 value stands for which kind of column is the contract between databases and envelopes:
 
 | kind | value |
@@ -35,8 +35,8 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-Row = tuple[Any, ...]
-"""One value per column of a table."""
+Row = Sequence[Any]
+"""One value per column of a table; a tuple, or something that is equal to one."""
 
 Position = str
 """A place between two transactions in a database's log, as the database writes it.
@@ -170,7 +170,7 @@ class Table:
         """The names of the columns of its key."""
         return tuple(self.names[place] for place in self.key)
 
-    def key_of(self, row: Row) -> Row:
+    def key_of(self, row: Row) -> tuple[Any, ...]:
         """What tells this row from others."""
         return tuple([row[place] for place in self.key])
 

@@ -76,27 +76,26 @@ class Topics:
         self._partitions = partitions
         self._replicas = replicas
         self._config = config or {}
-        self._known: dict[str, int] = {}
+        self.known: dict[str, int] = {}
+        """Those that are there, and how many partitions they have."""
 
-    def ensure(self, topic: str, *, compacted: bool) -> int:
-        """The number of its partitions; makes it if it is not there.
+    def ensure(self, topic: str, *, compacted: bool) -> None:
+        """Make it if it is not there.
 
         A topic of rows is compacted: it keeps the last state of every key for ever. One of events
         keeps them as long as the cluster says.
         """
-        if topic not in self._known:
-            ours = {"max.message.bytes": str(_LARGEST)}
-            if compacted:
-                ours["cleanup.policy"] = "compact"
-            ensure_topic(
-                self._cluster,
-                topic,
-                partitions=self._partitions,
-                replicas=self._replicas,
-                config=ours | self._config,
-            )
-            self._known[topic] = len(partitions_of(self._cluster, topic))
-        return self._known[topic]
+        ours = {"max.message.bytes": str(_LARGEST)}
+        if compacted:
+            ours["cleanup.policy"] = "compact"
+        ensure_topic(
+            self._cluster,
+            topic,
+            partitions=self._partitions,
+            replicas=self._replicas,
+            config=ours | self._config,
+        )
+        self.known[topic] = len(partitions_of(self._cluster, topic))
 
 
 class Delivery:
@@ -128,26 +127,29 @@ class Delivery:
         """Write records into the open transaction, which is begun if there is none."""
         if not self._open:
             self._begin()
-        for topic, key, value, headers, everywhere in records:
-            count = self._topics.ensure(topic, compacted=compacted)
-            for partition in range(count) if everywhere else (-1,):
-                tries = 0
-                while True:
-                    try:
-                        # The library's types want lists of lists.
-                        self._producer.produce(topic, value, key, partition, headers=headers)  # type: ignore[arg-type]
-                        break
-                    except BufferError:
-                        tries += 1
-                        self._make_room(tries)
+        known, produce = self._topics.known, self._producer.produce
+        for record in records:
+            topic, key, value, headers, everywhere = record
+            if topic not in known:
+                self._topics.ensure(topic, compacted=compacted)
+            if everywhere:
+                for partition in range(known[topic]):
+                    self._insist(record, partition)
+            elif headers is not None:
+                self._insist(record)
+            else:
+                try:
+                    produce(topic, value, key)
+                except BufferError:
+                    self._insist(record)
             self.pending += 1
-            self.pending_bytes += len(value or b"")
+            self.pending_bytes += len(value) if value is not None else 0
 
     def commit(self, state: CaptureState) -> None:
         """Make everything since the last commit visible, together with the state it leads to."""
         if not self._open:
             self._begin()
-        self._producer.produce(store_of(self._name), state.to_bytes(), STATE, 0)
+        self._insist(Record(store_of(self._name), STATE, state.to_bytes()), 0)
         self._attempt(
             lambda: self._producer.commit_transaction(_ATTEMPT_SECONDS), "commit to the log"
         )
@@ -216,6 +218,20 @@ class Delivery:
                 if not self._passes(exception):
                     raise self._meaning(error, attempt) from None
                 self._wait(attempt, error.str())
+            else:
+                return
+
+    def _insist(self, record: Record, partition: int = -1) -> None:
+        """Write a record, after waiting for room if there is none."""
+        topic, key, value, headers, _ = record
+        tries = 0
+        while True:
+            try:
+                # The library's types want lists of lists.
+                self._producer.produce(topic, value, key, partition, headers=headers)  # type: ignore[arg-type]
+            except BufferError:
+                tries += 1
+                self._make_room(tries)
             else:
                 return
 

@@ -38,6 +38,10 @@ class CaptureBusy(CaptureError):
     """Another process reads the same place in the database's log."""
 
 
+class GivenUp(CaptureError):
+    """What the database was asked for was not waited for, since the capture is to end."""
+
+
 class CaptureTakenOver(CaptureError):
     """Another process has taken this capture over, and nothing that this one writes counts."""
 

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from headrace.capture.errors import InvalidCapture
+from headrace.settings.address import shown
 
 PREFIX: Final = "headrace_"
 """With which all begins that a capture makes in a database."""
@@ -25,15 +26,6 @@ def object_name(name: str, longest: int) -> str:
         return PREFIX + name
     digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
     return f"{PREFIX}{allowed}"[: longest - len(digest) - 1] + f"_{digest}"
-
-
-def shown(url: str) -> str:
-    """A URL without its password.
-
-    >>> shown("postgresql://shop:secret@localhost/shop")
-    'postgresql://shop:***@localhost/shop'
-    """
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
 
 
 def database_url(url: str, schemes: Sequence[str], example: str) -> SplitResult:

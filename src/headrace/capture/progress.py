@@ -59,17 +59,24 @@ class CaptureProgress:
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
-    def status(self, now_ms: int) -> dict[str, Any]:
-        """What is stored for people who ask from elsewhere."""
+    def told(self) -> dict[str, Any]:
+        """What people are told who ask from elsewhere."""
         return {
             "condition": self.condition.value,
-            "time_ms": now_ms,
             "changes": self.changes,
             "rows_read": self.rows_read,
             "behind_bytes": self.behind_bytes,
             "retained_bytes": self.retained_bytes,
             "behind_ms": self.behind_ms,
             "failure": self.failure,
+            "restarts": self.restarts,
+        }
+
+    def status(self, now_ms: int) -> dict[str, Any]:
+        """The same as it is stored, with when and where."""
+        return {
+            **self.told(),
+            "time_ms": now_ms,
             "host": socket.gethostname(),
             "process": os.getpid(),
         }

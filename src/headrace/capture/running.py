@@ -12,6 +12,7 @@ from headrace.capture.errors import (
     CaptureError,
     CaptureTakenOver,
     DatabaseUnreachable,
+    GivenUp,
     InvalidCapture,
     LogRetained,
     NotPrepared,
@@ -24,13 +25,20 @@ from headrace.capture.state import Wishes
 from headrace.capture.store import ensure_store, follow_wishes
 from headrace.clock import Clock, SystemClock
 from headrace.kafka import Cluster, ClusterError, ClusterUnreachable
+from headrace.kafka.statuses import StatusReporter
 from headrace.settings import CaptureSettings
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 30.0
 _BUSY_TRIES: Final = 6
-"""How often a place in the log that is in use is tried before anything was captured: a process that
-was killed leaves it in use until the server notices."""
+"""How often a start is tried again. A process that was killed leaves its place in the log in use
+until the server notices, and a database that was captured before may be just starting, too."""
+
+STATUSES: Final = "capture/"
+"""How the keys of captures begin in the topic of statuses."""
+
+_REPORT_MS: Final = 1000
+"""Between two looks at what there is to tell about a capture."""
 
 _LASTING: Final = (InvalidCapture, NotPrepared, PositionLost, LogRetained, CaptureTakenOver)
 """What another try would not change."""
@@ -70,6 +78,7 @@ class CaptureRun:
     def ask_to_stop(self) -> None:
         """Let it finish the transaction that it tells, and end."""
         self._stopping.set()
+        self._source.give_up()
 
     def stop(self) -> None:
         """End it and wait for that; raises what it failed with."""
@@ -104,18 +113,20 @@ class CaptureRun:
         pause, tries = _FIRST_PAUSE, 0
         while not self._stopping.is_set():
             before = self.progress.transactions
+            session = self._session()
             try:
-                session = self._session()
                 session.run()
                 if session.paused:
                     self._wait_for_resume()
                 continue
             except _LASTING:
                 raise
+            except GivenUp:
+                return
             except (CaptureError, ClusterError) as error:
                 begun = self.progress.position is not None
                 tries += 1
-                if not begun and not self._may_pass(error, tries):
+                if not begun and not self._may_pass(error, tries, session.resumed):
                     raise
                 logger.warning("the capture %s tries again: %s", self.settings.called, error)
                 self.progress.failure = str(error)
@@ -126,9 +137,11 @@ class CaptureRun:
             self._stopping.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _may_pass(self, error: Exception, tries: int) -> bool:
+    def _may_pass(self, error: Exception, tries: int, resumed: bool) -> bool:
         """Whether to try again although nothing was captured yet: most of it is a mistake."""
-        if isinstance(error, (DatabaseUnreachable, ClusterUnreachable)):
+        if isinstance(error, DatabaseUnreachable):
+            return resumed and tries < _BUSY_TRIES
+        if isinstance(error, ClusterUnreachable):
             return False
         return isinstance(error, (CaptureBusy, ClusterError)) and tries < _BUSY_TRIES
 
@@ -169,6 +182,7 @@ class CaptureRuns:
             raise InvalidCapture(f"Two captures are called {twice.pop()}; give one another name.")
         self._over = threading.Event()
         self._follower: threading.Thread | None = None
+        self._reporters = [self._reporter(run) for run in self.runs]
 
     def start(self) -> "CaptureRuns":
         """Begin with all of them."""
@@ -183,6 +197,8 @@ class CaptureRuns:
         self._follower.start()
         for run in self.runs:
             run.start()
+        for reporter in self._reporters:
+            reporter.start()
         return self
 
     def ask_to_stop(self) -> None:
@@ -204,6 +220,15 @@ class CaptureRuns:
             self._over.set()
             if self._follower is not None:
                 self._follower.join()
+                for reporter in self._reporters:
+                    reporter.close()
+
+    def _reporter(self, run: CaptureRun) -> StatusReporter:
+        """Who tells about a capture, above all when it cannot commit what it says itself."""
+        key = f"{STATUSES}{run.settings.called}"
+        return StatusReporter(
+            self._cluster, key, lambda: {key: run.progress.told()}, interval_ms=_REPORT_MS
+        )
 
     def _follow(self, wishes: Iterator[list[tuple[str, Wishes]]]) -> None:
         by_name: dict[str, Callable[[Wishes], None]] = {

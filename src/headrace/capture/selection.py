@@ -1,6 +1,6 @@
 """Which tables, columns and rows of a database a capture is about."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -45,6 +45,19 @@ class Selection:
         """Whether a table is meant; `default` is the schema of patterns that name none."""
         return any(_matches(pattern, name, default) for pattern in self.tables)
 
+    def unmatched(self, names: Iterable[TableName], default: str) -> list[str]:
+        """The patterns that mean none of these tables.
+
+        >>> Selection(("orders", "stock.*")).unmatched([TableName("stock", "items")], "public")
+        ['orders']
+        """
+        names = list(names)
+        return [
+            pattern
+            for pattern in self.tables
+            if not any(_matches(pattern, name, default) for name in names)
+        ]
+
     def names_table(self, name: TableName, default: str) -> bool:
         """Whether a table is meant by its very name, and not by a pattern."""
         return any(
@@ -77,6 +90,11 @@ class Selection:
             if _matches(pattern, name, default):
                 return condition
         return None
+
+
+def not_there(pattern: str) -> str:
+    """What people are told of a pattern that means no table."""
+    return f"no table is called {pattern}; one that comes by that name will join."
 
 
 def _matches(pattern: str, name: TableName, default: str) -> bool:

@@ -3,6 +3,7 @@
 import logging
 import queue
 import threading
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -23,9 +24,10 @@ from headrace.capture.changes import (
 from headrace.capture.delivery import Delivery, Topics
 from headrace.capture.errors import CaptureError, LogRetained, PositionLost
 from headrace.capture.progress import CaptureProgress, Condition, TableProgress
+from headrace.capture.selection import Selection, not_there
 from headrace.capture.snapshot import ChunkReaders, Closed, Opened, SnapshotTask, Stale, Windows
 from headrace.capture.source import LogStream, Source
-from headrace.capture.state import CaptureState, KnownTable, SnapshotRequest, Wishes
+from headrace.capture.state import CaptureState, KnownTable, SnapshotRequest, Wishes, fingerprint
 from headrace.capture.store import ensure_store, read_store
 from headrace.capture.watching import Watch
 from headrace.capture.writing import Writer
@@ -35,8 +37,20 @@ from headrace.settings import CaptureSettings
 
 _GROUP_RECORDS: Final = 20_000
 _GROUP_BYTES: Final = 16 << 20
-_GROUP_SECONDS: Final = 0.25
-"""When a transaction that groups others under a backlog is committed at last."""
+_GROUP_SECONDS: Final = 0.1
+"""When a transaction that groups others is committed at last."""
+
+_LATE_MS: Final = 2000
+_LATE_GROUP_SECONDS: Final = 0.5
+"""What is as old as that is a backlog, which is worked off sooner in larger groups."""
+
+_MANY: Final = 100
+_BREATH_SECONDS: Final = 0.002
+"""If many changes wait to be committed and the next ones come in drops, let some gather first.
+
+Commits cost the cluster more than changes do, and looking for what is not there yet costs us more
+than reading it. Who writes little is told at once.
+"""
 
 _IDLE_SECONDS: Final = 0.25
 """How long to wait for something to happen, before looking whether we are to stop."""
@@ -81,7 +95,7 @@ class Session:
         self._progress = progress
         self._stopping = stopping
         self._wishes = wishes
-        self._paused = False
+        self._paused = self._resumed = False
         self._failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self._begin: Begin | None = None
         self._flushed = self._confirmed = clock.monotonic()
@@ -89,6 +103,7 @@ class Session:
         self._last_commit_us = 0
         self._read_on = False
         self._described: dict[str, Table] = {}
+        self._suspected: dict[str, tuple[Table, int]] = {}
         self._being_read: set[str] = set()
         self._ending: float | None = None
 
@@ -102,6 +117,7 @@ class Session:
             # Only now, when nobody else can write it any more.
             stored = read_store(self._cluster, settings.called, settled=True)
             self._state = stored.state or CaptureState(settings.called, settings.prefix)
+            self._resumed = self._state.position is not None
             self._check_prefix()
             self._heed(stored.wishes)
             if not self._paused:
@@ -116,6 +132,11 @@ class Session:
         """Whether it ended because it is to pause."""
         return self._paused
 
+    @property
+    def resumed(self) -> bool:
+        """Whether this database was captured before, so that it can be found."""
+        return self._resumed
+
     def _capture(self) -> None:
         self._writer = Writer(self._settings, self._source, self._delivery, self._state)
         self._windows = Windows(self._state.recent)
@@ -129,7 +150,9 @@ class Session:
         watch = Watch(self._source, self._settings, self._failures.put)
         stream = self._open()
         try:
-            self._join(self._source.tables())
+            tables = self._source.tables()
+            self._say_what_is_missing(tables)
+            self._join(tables)
             self._read_tables()
             self._flush(stream)
             watch.start()
@@ -176,12 +199,17 @@ class Session:
 
     def _follow(self, stream: LogStream, watch: Watch) -> None:
         heartbeat = self._settings.heartbeat_ms / 1000
+        events: Events = ()
         while not self._is_to_end():
             whole = self._begin is None
             waiting = whole and (self._delivery.pending or self._read_on)
+            if self._delivery.pending >= _MANY > len(events):
+                self._stopping.wait(_BREATH_SECONDS)
             events = stream.read(0.0 if waiting else _IDLE_SECONDS)
             if events:
                 self._handle(stream, events)
+                if self._is_group_old():
+                    self._flush(stream)
             elif waiting:
                 self._flush(stream)
             if self._is_idle() and self._clock.monotonic() - self._flushed >= heartbeat:
@@ -216,9 +244,7 @@ class Session:
     def _handle(self, stream: LogStream, events: Events) -> None:
         writer, windows = self._writer, self._windows
         for event in events:
-            kind = type(event)
-            if kind is RowChange:
-                assert isinstance(event, RowChange)
+            if isinstance(event, RowChange):
                 if windows.watching:
                     windows.changed(event)
                 writer.change(event)
@@ -252,15 +278,42 @@ class Session:
         self._state.position = commit.position
         self._transactions += 1
         self._last_commit_us = commit.time_us
-        delivery = self._delivery
-        if delivery.pending and (
-            delivery.pending >= _GROUP_RECORDS
-            or delivery.pending_bytes >= _GROUP_BYTES
-            or self._clock.monotonic() - self._flushed >= _GROUP_SECONDS
-        ):
+        if self._delivery.pending >= _GROUP_RECORDS or self._delivery.pending_bytes >= _GROUP_BYTES:
             self._flush(stream)
 
+    def _is_group_old(self) -> bool:
+        """Whether what waits to be committed has waited long enough."""
+        if self._begin is not None or not self._delivery.pending:
+            return False
+        late = self._clock.now_ms() - self._last_commit_us // 1000 > _LATE_MS
+        waited = self._clock.monotonic() - self._flushed
+        return waited >= (_LATE_GROUP_SECONDS if late else _GROUP_SECONDS)
+
+    def _suspect(self, table: Table, version: int) -> None:
+        """A table looks different, and the log has not come to where it began to.
+
+        A log that tells a table's shape with its rows only says nothing as long as there are none.
+        Behind a mark that is written now, there are no rows of the shape before.
+        """
+        mark = f"shape {uuid.uuid4().hex}"
+        self._suspected[mark] = table, version
+        reader = self._source.reader()
+        try:
+            reader.mark(mark)
+        finally:
+            reader.close()
+
+    def _tell_suspected(self, table: Table, version: int) -> None:
+        known = self._state.tables.get(str(table.name))
+        # Whatever the log has told meanwhile is as new, or newer.
+        if known is not None and known.version == version:
+            self._writer.shape(table)
+            self._described[str(table.name)] = table
+
     def _mark(self, mark: Watermark) -> None:
+        if (suspected := self._suspected.pop(mark.id, None)) is not None:
+            self._tell_suspected(*suspected)
+            return
         outcome = self._windows.mark(mark.id)
         if isinstance(outcome, Opened):
             task = self._readers.task_of(outcome.id)
@@ -273,7 +326,7 @@ class Session:
             task = self._readers.task_of(outcome.id)
             # The next chunk is read while this one is written.
             self._readers.accepted(outcome.id)
-            self._writer.chunk(outcome.chunk, iter(outcome.rows), mark.place)
+            self._writer.chunk(outcome.chunk, outcome.rows, mark.place)
             task.low = outcome.chunk.last or task.low
             task.rows += len(outcome.chunk.rows)
             task.done = outcome.chunk.complete
@@ -365,6 +418,8 @@ class Session:
             known = state.tables.get(name)
             anew = known is not None and 0 != known.native != table.native
             if table.name in covered and not anew:
+                if known is not None and known.fingerprint != fingerprint(table):
+                    self._suspect(table, known.version)
                 continue
             if known is not None and anew:
                 state.tables[name] = KnownTable(table.native, known.fingerprint, known.version)
@@ -382,6 +437,11 @@ class Session:
         for task in [each for each in state.tasks.values() if str(each.table) not in present]:
             del state.tasks[task.id]
             self._writer.gone(task.table)
+
+    def _say_what_is_missing(self, tables: Sequence[Table]) -> None:
+        names = [table.name for table in tables]
+        for pattern in Selection(self._settings.tables).unmatched(names, self._source.schema):
+            logger.warning("%s: %s", self._settings.called, not_there(pattern))
 
     def _check_prefix(self) -> None:
         if self._state.prefix != self._settings.prefix:

@@ -170,6 +170,10 @@ class Source(Protocol):
         """
         ...
 
+    def give_up(self) -> None:
+        """Have `prepare` wait no longer: it raises GivenUp; asked from another thread."""
+        ...
+
     def extend(self) -> None:
         """Have the log tell tables, too, that match the capture's patterns by now.
 

@@ -8,6 +8,7 @@ from typing import Final
 from headrace.capture.changes import Table
 from headrace.capture.errors import CaptureError, DatabaseUnreachable, LogRetained, NotPrepared
 from headrace.capture.source import LogDistance, Source
+from headrace.capture.state import fingerprint
 from headrace.settings import CaptureSettings
 
 _ALARM_SHARE: Final = 0.5
@@ -37,7 +38,7 @@ class Watch:
         self._failed = failed
         self._over = threading.Event()
         self._found: Sequence[Table] | None = None
-        self._seen: frozenset[tuple[str, int]] = frozenset()
+        self._seen: frozenset[tuple[str, int, str]] = frozenset()
         self._warned = ""
         self._thread = threading.Thread(target=self._watch, name="capture watch", daemon=True)
 
@@ -52,7 +53,7 @@ class Watch:
             self._thread.join()
 
     def new_tables(self) -> Sequence[Table] | None:
-        """All tables, if there are others than before; None if there are not."""
+        """All tables, if there are others than before, or they look different; else None."""
         found, self._found = self._found, None
         return found
 
@@ -76,7 +77,7 @@ class Watch:
             # What is captured already goes on, whatever is wrong with a new table.
             self._warn(str(error))
         tables = self._source.tables()
-        seen = frozenset((str(table.name), table.native) for table in tables)
+        seen = frozenset((str(each.name), each.native, fingerprint(each)) for each in tables)
         if seen != self._seen:
             self._seen, self._found = seen, tables
 

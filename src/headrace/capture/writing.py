@@ -1,13 +1,13 @@
 """From events to records: which envelope a table's changes get, and what goes with them."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
 from headrace.capture.changes import (
     Begin,
     Commit,
     Message,
-    Op,
+    Row,
     RowChange,
     SchemaChange,
     Table,
@@ -23,7 +23,6 @@ from headrace.capture.envelope import (
     Modes,
     Outbox,
     PlainEnvelope,
-    Record,
     Times,
     TransactionMetadata,
 )
@@ -129,13 +128,10 @@ class Writer:
             records = self._envelope.message(message, self._begin, self._metadata.count)
         self._delivery.send(records, compacted=False)
 
-    def chunk(self, chunk: Chunk, rows: "Iterator[tuple[object, ...]]", place: object) -> None:
+    def chunk(self, chunk: Chunk, rows: Iterable[Row], place: object) -> None:
         """Rows that a snapshot read."""
         self.shape(chunk.table)
-        change, table = self._envelope.change, chunk.table
-        for row in rows:
-            records: list[Record] = change(RowChange(Op.READ, table, None, row, place), None)
-            self._delivery.send(records)
+        self._delivery.send(self._envelope.rows(chunk.table, rows, place))
 
     def forget(self, table: Table, place: object) -> None:
         """What the topic has is no longer so; a snapshot will tell it anew."""

@@ -1,17 +1,13 @@
 """`headrace capture URL`: run captures until Ctrl-C or SIGTERM."""
 
 import logging
-import signal
-import sys
-import threading
-import time
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli.options import BootstrapOption, assignments_from, settings_of
 from headrace.cli.output import remark
+from headrace.cli.running import run_until_signal
 
 if TYPE_CHECKING:
     from headrace.capture.progress import CaptureProgress
@@ -19,8 +15,6 @@ if TYPE_CHECKING:
     from headrace.settings import CaptureSettings, Settings
 
 _LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
-_SHOW_SECONDS = 0.25
-_LINE_SECONDS = 10.0
 _BAR = 24
 
 
@@ -59,6 +53,15 @@ def run(
             "--lost", metavar="stop|snapshot", help="What to do when its place in the log is lost."
         ),
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="TABLE=CONDITION",
+            help="Only rows of a table that fulfil an SQL condition; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     given: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,7 +88,8 @@ def run(
 
     logging.basicConfig(level="INFO" if verbose else "WARNING", format=_LOG_FORMAT)
     settings = settings_of(context, {"kafka.bootstrap": bootstrap, "capture.metrics": metrics})
-    options = {"tables": tables, "to": to, "name": name, "lost": lost} | dict(
+    conditions = dict(assignments_from(where or [], "--where"))
+    options = {"tables": tables, "to": to, "name": name, "lost": lost, "where": conditions} | dict(
         assignments_from(given or [], "--set")
     )
     captures = _captures(settings, url, {key: value for key, value in options.items() if value})
@@ -112,6 +116,9 @@ def _captures(
                 "name a database, or write [[capture]] into headrace.toml.", param_hint="URL"
             )
         return settings.capture.captures
+    for key, meant in (("tables", 'a table, or "*"'), ("to", "how the names of topics begin")):
+        if key not in options:
+            raise typer.BadParameter(f"is missing: {meant}.", param_hint=f"--{key}")
     if isinstance(options.get("tables"), list):
         options["tables"] = [
             word for each in options["tables"] for word in each.split(",") if word.strip()
@@ -126,74 +133,42 @@ def _captures(
 def _check(captures: "tuple[CaptureSettings, ...]") -> None:
     from headrace.capture.databases import source_of
     from headrace.capture.errors import NotPrepared
-    from headrace.capture.naming import shown
+    from headrace.capture.selection import Selection, not_there
+    from headrace.settings.address import shown
 
     for each in captures:
         source = source_of(each)
         try:
             found = source.check()
+            for advice in found.advice:
+                remark(f"{each.called}: {advice}")
+            if found.problems:
+                raise NotPrepared(shown(each.address), found.problems)
+            names = [table.name for table in source.tables()]
+            for pattern in Selection(each.tables).unmatched(names, source.schema):
+                remark(f"{each.called}: {not_there(pattern)}")
         finally:
             source.close()
-        for advice in found.advice:
-            remark(f"{each.called}: {advice}")
-        if found.problems:
-            raise NotPrepared(shown(each.address), found.problems)
         remark(f"{each.called}: ready")
 
 
 def _run(runs: "CaptureRuns", metrics: str | None) -> None:
     from headrace.capture.metrics import exposition
-    from headrace.prometheus import served
 
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
-    with ExitStack() as resources:
-        runs.start()
-        resources.callback(runs.stop)
+    def progress() -> "list[CaptureProgress]":
+        return [run.progress for run in runs.runs]
 
-        def progress() -> "list[CaptureProgress]":
-            return [run.progress for run in runs.runs]
-
-        if metrics is not None:
-            address = resources.enter_context(served(metrics, lambda: exposition(progress())))
-            remark(f"metrics at http://{address}/metrics")
-        display = _Display()
-        while not runs.ended(_SHOW_SECONDS):
-            display.show(progress())
-            if stopping.is_set():
-                runs.ask_to_stop()
-        display.end()
-
-
-class _Display:
-    """A line that is rewritten in a terminal, and a line now and then elsewhere."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._due = time.monotonic() + _LINE_SECONDS
-        self._last: list[str] = []
-        self._said: set[str] = set()
-
-    def show(self, captures: "list[CaptureProgress]") -> None:
-        """Show captures as they are now."""
-        for each in captures:
-            if each.position is not None and each.name not in self._said:
-                self._said.add(each.name)
-                remark(f"capturing {each.name}; Ctrl-C ends")
-        lines = [line_of(each) for each in captures]
-        if self._live:
-            print("\r\x1b[K" + " | ".join(lines), end="", file=sys.stderr, flush=True)
-        elif lines != self._last and time.monotonic() >= self._due:
-            self._due = time.monotonic() + _LINE_SECONDS
-            self._last = lines
-            for line in lines:
-                remark(line)
-
-    def end(self) -> None:
-        """Make room for other lines."""
-        if self._live:
-            print(file=sys.stderr)
+    run_until_signal(
+        runs,
+        lines=lambda: [line_of(each) for each in progress()],
+        begun=lambda: [
+            f"capturing {each.name}; Ctrl-C ends"
+            for each in progress()
+            if each.position is not None
+        ],
+        metrics=metrics,
+        exposition=lambda: exposition(progress()),
+    )
 
 
 def line_of(progress: "CaptureProgress") -> str:

@@ -13,13 +13,18 @@ from typer.main import get_command
 from headrace.cli.failures import FailingGroup
 
 COMMANDS: Final = {
+    "up": "Run all that headrace.toml describes until Ctrl-C or SIGTERM.",
+    "console": "Serve the console, for any Kafka cluster, until Ctrl-C or SIGTERM.",
     "broker": "Run a broker until Ctrl-C or SIGTERM.",
     "produce": "Write records to a topic, one per argument or line.",
     "tail": "Show the records of a topic and follow it until Ctrl-C.",
     "topics": "List, create, describe, delete and configure topics.",
     "groups": "List, describe, watch, reset, copy and delete consumer groups.",
     "capture": "Turn what changes in a database into streams.",
+    "sink": "Keep the rows of a topic in a store, without Spark.",
     "run": "Run the flows of a Python file until Ctrl-C or SIGTERM.",
+    "serve": "Serve views over HTTP, with their changes, until Ctrl-C or SIGTERM.",
+    "views": "List views, rebuild, compare and promote versions, drop one.",
     "flows": "List flows and their versions, promote one, drop one.",
     "state": "Look into the state that flows keep.",
     "excise": "Erase records from a topic's history, for good.",

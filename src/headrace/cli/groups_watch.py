@@ -110,9 +110,9 @@ def _history(cluster: "Cluster", settings: "LagSettings", *, wanted: bool) -> "L
 def _alarms(settings: "LagSettings") -> Iterator["Callable[[LagSample], None]"]:
     """A listener that raises alarms, and that waits for the last ones at the end."""
     from headrace.kafka.lag_alerts import Alerts
-    from headrace.kafka.lag_delivery import Delivery
+    from headrace.kafka.lag_delivery import Delivery, relay_of
 
-    alerts, delivery = Alerts(settings.alerts), Delivery()
+    alerts, delivery = Alerts(settings.alerts), Delivery(relay=relay_of(settings))
     try:
         yield lambda sample: delivery.send(alerts.judge(sample))
     finally:

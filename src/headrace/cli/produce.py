@@ -75,6 +75,10 @@ def produce(
         Compression, typer.Option("--compression", "-z", help="Codec.")
     ] = Compression.NONE,
     acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts.")] = Acks.ALL,
+    position: Annotated[
+        bool,
+        typer.Option("--position", help="Print where the last records are, for `after` of views."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Report only failures.")] = False,
     bootstrap: BootstrapOption = None,
 ) -> None:
@@ -101,6 +105,7 @@ def produce(
         acks=acks,
         compression=compression,
         partition=partition,
+        positions=position,
         progress=Progress(shown=not quiet),
     )
     with ExitStack() as resources:
@@ -109,6 +114,8 @@ def produce(
         records = "1 record" if sending.sent == 1 else f"{sending.sent:,} records"
         failures = f", {sending.failed:,} failed" if sending.failed else ""
         remark(f"Produced {records} to {topic}{failures}.")
+    if position and sending.position:
+        print(sending.position)
     if interrupted:
         raise KeyboardInterrupt
     if sending.failed:

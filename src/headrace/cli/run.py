@@ -65,6 +65,9 @@ def run(
     metrics: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve Prometheus metrics here.")
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve views, too, as `headrace serve` does.")
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show all that Spark says about a failure.")
     ] = False,
@@ -91,7 +94,7 @@ def run(
             "streams.metrics": metrics,
         },
     )
-    launch = Launch(once=once, flow=flow, rebuild=rebuild, given=settings)
+    launch = Launch(once=once, flow=flow, rebuild=rebuild, serve=serve, given=settings)
     run_flow_file(file, launch)
     if launch.stopped_by:
         complain(f"stopped before everything was read: {_told(launch.unfinished)}.")

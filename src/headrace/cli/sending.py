@@ -25,7 +25,6 @@ _POLL_EVERY = 100
 """Records between looks at what became of earlier ones."""
 
 _SETTINGS = {
-    "delivery.report.only.error": True,
     # The broker and the topic decide what is too large, not the client's own default of 1 MB.
     "message.max.bytes": 100_000_000,
     # Nobody watches a command for the minutes that librdkafka would wait by default.
@@ -46,12 +45,19 @@ class Sending:
         compression: str,
         partition: int | None,
         progress: Progress,
+        positions: bool = False,
     ) -> None:
         if partition is not None:
             _check_partition(cluster, topic, partition)
         self._producer = cluster.producer(
-            {**_SETTINGS, "acks": acks, "compression.type": compression}
+            {
+                **_SETTINGS,
+                "acks": acks,
+                "compression.type": compression,
+                "delivery.report.only.error": not positions,
+            }
         )
+        self._reached: dict[int, int] = {}
         self._cluster = cluster
         self._topic = topic
         self._partition = -1 if partition is None else partition
@@ -101,6 +107,12 @@ class Sending:
             self._progress.update(self.sent)
         self._progress.clear()
 
+    @property
+    def position(self) -> str:
+        """Where the last record of each partition is, as in orders:0:4711, if it was asked for."""
+        found = sorted(self._reached.items())
+        return ",".join(f"{self._topic}:{number}:{offset}" for number, offset in found)
+
     def _note_delivery(
         self,
         number: int,
@@ -110,6 +122,10 @@ class Sending:
         if error is not None:
             self.sent -= 1
             self.fail(number, self._explained(error))
+            return
+        place, offset = message.partition(), message.offset()
+        if place is not None and offset is not None and offset >= 0:
+            self._reached[place] = max(offset, self._reached.get(place, 0))
 
     def _explained(self, error: "KafkaError") -> str:
         """Why a record was refused, and what would be right where the broker does not say."""

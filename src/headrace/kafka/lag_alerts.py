@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import ClassVar
 
 from headrace.kafka.lag import LagSample, PartitionLag
 from headrace.settings import AlertRule, readable_duration
@@ -25,6 +26,7 @@ class AlertState(StrEnum):
 class Alert:
     """One alarm, or its end; `since_ms` is when the threshold was crossed."""
 
+    kind: ClassVar[str] = "lag"
     state: AlertState
     rule: AlertRule
     group: str
@@ -58,12 +60,33 @@ class Alert:
 
 
 @dataclass(slots=True)
-class _Watch:
-    """How one group stands in one topic by one rule."""
+class Watch:
+    """How one thing that is watched stands by one rule."""
 
     firing: bool = False
     crossed_ms: int = 0
+    """When the threshold was crossed that the alarm is about."""
+
     changing_since_ms: int | None = None
+
+    def step(self, *, changing: bool, for_ms: int, now_ms: int) -> AlertState | None:
+        """Move on; the alarm or its end, if it comes to that now.
+
+        `changing` says that it would have to fire, or if it fires already, that it has recovered.
+        Only what has held for as long as `for_ms` counts.
+        """
+        if not changing:
+            self.changing_since_ms = None
+            return None
+        if self.changing_since_ms is None or now_ms < self.changing_since_ms:
+            self.changing_since_ms = now_ms
+        if now_ms - self.changing_since_ms < for_ms:
+            return None
+        if not self.firing:
+            self.crossed_ms = self.changing_since_ms
+        self.firing = not self.firing
+        self.changing_since_ms = None
+        return AlertState.FIRING if self.firing else AlertState.RECOVERED
 
 
 class Alerts:
@@ -77,7 +100,7 @@ class Alerts:
 
     def __init__(self, rules: Sequence[AlertRule]) -> None:
         self._rules = rules
-        self._watches: dict[tuple[int, str, str], _Watch] = {}
+        self._watches: dict[tuple[int, str, str], Watch] = {}
 
     @property
     def firing(self) -> frozenset[tuple[str, str]]:
@@ -93,8 +116,9 @@ class Alerts:
             matching = [key for key in lags if _matches(rule, *key)]
             for group, topic in (*matching, *known):
                 records, time_ms = lags.get((group, topic), (0, 0))
-                watch = self._watches.setdefault((number, group, topic), _Watch())
-                state = _step(watch, rule, records, time_ms, sample.at_ms)
+                watch = self._watches.setdefault((number, group, topic), Watch())
+                changing = _changes(watch, rule, records, time_ms)
+                state = watch.step(changing=changing, for_ms=rule.for_ms, now_ms=sample.at_ms)
                 if state is not None:
                     times = sample.at_ms, watch.crossed_ms
                     raised.append(
@@ -121,27 +145,11 @@ def _matches(rule: AlertRule, group: str, topic: str) -> bool:
     return fnmatchcase(group, rule.group) and fnmatchcase(topic, rule.topic)
 
 
-def _step(
-    watch: _Watch, rule: AlertRule, records: int, time_ms: int | None, now_ms: int
-) -> AlertState | None:
-    """Move one watch on; the alarm or its end, if it comes to that now."""
-    changing = (
-        _is_below(rule, records, time_ms, RECOVERY)
-        if watch.firing
-        else not _is_below(rule, records, time_ms, 1.0, unknown=True)
-    )
-    if not changing:
-        watch.changing_since_ms = None
-        return None
-    if watch.changing_since_ms is None or now_ms < watch.changing_since_ms:
-        watch.changing_since_ms = now_ms
-    if now_ms - watch.changing_since_ms < rule.for_ms:
-        return None
-    if not watch.firing:
-        watch.crossed_ms = watch.changing_since_ms
-    watch.firing = not watch.firing
-    watch.changing_since_ms = None
-    return AlertState.FIRING if watch.firing else AlertState.RECOVERED
+def _changes(watch: Watch, rule: AlertRule, records: int, time_ms: int | None) -> bool:
+    """Whether a watch would have to fire, or to recover."""
+    if watch.firing:
+        return _is_below(rule, records, time_ms, RECOVERY)
+    return not _is_below(rule, records, time_ms, 1.0, unknown=True)
 
 
 def _is_below(

@@ -1,4 +1,4 @@
-"""Getting alarms to their receivers: a log line, a webhook, a command.
+"""Getting alarms to their receivers: a log line, a webhook, a command, a mail.
 
 Receivers may be slow, broken or away, and must never hold up the monitor. Each has a thread and a
 short queue of its own; what does not get through after a few attempts, or does not fit, is counted
@@ -7,21 +7,26 @@ and logged.
 
 import json
 import logging
+import smtplib
 import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from headrace.kafka.lag_alerts import Alert, AlertState
+from headrace.kafka.lag_alerts import AlertState
+from headrace.settings import LagSettings, split_address
 
 log = logging.getLogger("headrace.lag")
 
 Receiver = Callable[[bytes], None]
-"""Takes an alarm as JSON; raises OSError or SubprocessError if it could not."""
+"""Takes an alarm as JSON or a letter; raises OSError or SubprocessError if it could not."""
 
 QUEUE_LENGTH = 100
 """Alarms that wait for one receiver; more are dropped."""
@@ -33,10 +38,70 @@ TIMEOUT_SECONDS = 10.0
 """How long a receiver may take."""
 
 
+class Receivers(Protocol):
+    """Where the alarms of a rule go."""
+
+    @property
+    def webhook(self) -> str | None:
+        """Address that they are posted to."""
+        ...
+
+    @property
+    def command(self) -> tuple[str, ...] | None:
+        """Program that gets them."""
+        ...
+
+    @property
+    def mail(self) -> str | None:
+        """Address that they are mailed to."""
+        ...
+
+
+class Alarm(Protocol):
+    """What is delivered; an `Alert` about lag is one."""
+
+    @property
+    def kind(self) -> str:
+        """What it is about, in a word."""
+        ...
+
+    @property
+    def state(self) -> AlertState:
+        """Whether it begins or ends."""
+        ...
+
+    @property
+    def rule(self) -> Receivers:
+        """The rule that it was raised by."""
+        ...
+
+    def as_json(self) -> Mapping[str, object]:
+        """What receivers are told."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MailRelay:
+    """Where mail is handed over, and who it is from."""
+
+    address: str
+    sender: str
+
+
+def relay_of(settings: LagSettings) -> MailRelay | None:
+    """The mail server that the settings name, if they do."""
+    if settings.mail_relay is None:
+        return None
+    return MailRelay(settings.mail_relay, settings.mail_from)
+
+
 class Delivery:
     """Sends alarms to where their rules say; `failed` counts those that never arrived."""
 
-    def __init__(self, *, backoff: Sequence[float] = BACKOFF_SECONDS) -> None:
+    def __init__(
+        self, *, relay: MailRelay | None = None, backoff: Sequence[float] = BACKOFF_SECONDS
+    ) -> None:
+        self._relay = relay
         self._backoff = backoff
         self._outlets: dict[object, _Outlet] = {}
 
@@ -45,12 +110,13 @@ class Delivery:
         """Alarms that a receiver did not take, or that did not fit into its queue."""
         return sum(each.failed for each in self._outlets.values())
 
-    def send(self, alerts: Iterable[Alert]) -> None:
+    def send(self, alerts: Iterable[Alarm]) -> None:
         """Log each alarm and hand it to its receivers; returns at once."""
         for alert in alerts:
             log.log(
                 logging.WARNING if alert.state is AlertState.FIRING else logging.INFO,
-                "lag alert %s",
+                "%s alert %s",
+                alert.kind,
                 alert,
             )
             message = json.dumps(alert.as_json()).encode() + b"\n"
@@ -61,6 +127,10 @@ class Delivery:
                 self._outlet(webhook, name, _poster(webhook)).put(message)
             if command is not None:
                 self._outlet(command, f"command {command[0]}", _runner(command)).put(message)
+            if alert.rule.mail is not None and self._relay is not None:
+                to = alert.rule.mail
+                letter = _letter(self._relay, to, alert, message)
+                self._outlet(("mail", to), f"mail to {to}", _mailer(self._relay, to)).put(letter)
 
     def close(self, seconds: float = TIMEOUT_SECONDS) -> None:
         """Give what is queued one last attempt within the time; the rest counts as failed."""
@@ -167,6 +237,25 @@ def _runner(command: Sequence[str]) -> Receiver:
         )
 
     return run
+
+
+def _letter(relay: MailRelay, to: str, alert: Alarm, message: bytes) -> bytes:
+    letter = EmailMessage()
+    letter["From"], letter["To"] = relay.sender, to
+    letter["Subject"] = f"Headrace: {alert}"
+    letter.set_content(f"{alert}\n\n{message.decode()}")
+    return letter.as_bytes()
+
+
+def _mailer(relay: MailRelay, to: str) -> Receiver:
+    def mail(letter: bytes) -> None:
+        host, port = split_address(relay.address)
+        with smtplib.SMTP(host, port, timeout=TIMEOUT_SECONDS) as server:
+            if server.has_extn("starttls"):
+                server.starttls()
+            server.sendmail(relay.sender, [to], letter)
+
+    return mail
 
 
 def _reason(error: OSError | subprocess.SubprocessError) -> str:

@@ -76,6 +76,11 @@ class Reader:
             [TopicPartition(each.topic, each.number, start[each]) for each in self._open]
         )
 
+    @property
+    def at_end(self) -> bool:
+        """Whether every partition's end was seen after its last record."""
+        return self._open <= self._exhausted
+
     def batches(self) -> Iterator["list[Message]"]:
         """Records as they come, in lists that may be empty; nothing at or beyond `end`."""
         while self._open:

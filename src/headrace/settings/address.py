@@ -1,4 +1,6 @@
-"""Network addresses as settings: "HOST:PORT", with brackets around an IPv6 host."""
+"""Network addresses as settings: "HOST:PORT", with brackets around an IPv6 host; and URLs."""
+
+import re
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -25,6 +27,15 @@ def join_address(host: str, port: int) -> str:
     ('localhost:9092', '[::1]:0')
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def shown(url: str) -> str:
+    """A URL without its password.
+
+    >>> shown("postgresql://shop:secret@localhost/shop")
+    'postgresql://shop:***@localhost/shop'
+    """
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
 
 
 class Address:

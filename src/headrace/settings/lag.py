@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.settings.address import Address
 from headrace.settings.errors import InvalidSetting
 from headrace.settings.kinds import Duration, Location, Maybe, Text, Whole
 from headrace.settings.sections import Section, setting
@@ -13,7 +14,7 @@ from headrace.settings.tables import CommandLine, Tables, WebAddress, Words
 class AlertRule(Section):
     """One [[lag.alerts]]: when to raise an alarm about a group's lag in a topic, and where.
 
-    Every alarm is a log line; a webhook and a command come on top.
+    Every alarm is a log line; a webhook, a command and a mail come on top.
     """
 
     group: str = setting(Text(), "*", "Groups it is about; * and ? are wildcards.")
@@ -31,6 +32,7 @@ class AlertRule(Section):
     command: tuple[str, ...] | None = setting(
         Maybe(CommandLine()), None, "Program and arguments that get the alarm as JSON on stdin."
     )
+    mail: str | None = setting(Maybe(Text()), None, "Address that it is mailed to, by mail_relay.")
 
     def __post_init__(self) -> None:
         # A bare super() does not survive slots=True, which builds the class anew.
@@ -55,6 +57,10 @@ class LagSettings(Section):
     history_ms: int = setting(
         Duration(minimum=60_000), "30 days", "How long the history of lag is kept."
     )
+    mail_relay: str | None = setting(
+        Maybe(Address()), None, "Mail server that alarms are handed to."
+    )
+    mail_from: str = setting(Text(), "headrace@localhost", "Sender of mailed alarms.")
     alerts: tuple[AlertRule, ...] = setting(
         Tables(AlertRule), (), "When to raise an alarm: a list of tables, see below."
     )

@@ -9,10 +9,13 @@ from typing import Any, cast
 
 from headrace.settings.broker import BrokerSettings
 from headrace.settings.capture import CapturesSettings
+from headrace.settings.console import ConsoleSettings, UpSettings
 from headrace.settings.errors import InvalidSetting, SettingsFileError
 from headrace.settings.kafka import KafkaSettings
 from headrace.settings.lag import LagSettings
 from headrace.settings.sections import Section
+from headrace.settings.serve import ServeSettings, ViewsSettings
+from headrace.settings.sink import SinksSettings
 from headrace.settings.sources import (
     FILE_VARIABLE,
     Sections,
@@ -36,6 +39,11 @@ class Settings:
     lag: LagSettings = field(default_factory=LagSettings)
     streams: StreamsSettings = field(default_factory=StreamsSettings)
     capture: CapturesSettings = field(default_factory=CapturesSettings)
+    serve: ServeSettings = field(default_factory=ServeSettings)
+    view: ViewsSettings = field(default_factory=ViewsSettings)
+    sink: SinksSettings = field(default_factory=SinksSettings)
+    console: ConsoleSettings = field(default_factory=ConsoleSettings)
+    up: UpSettings = field(default_factory=UpSettings)
 
 
 SECTIONS: Sections = {

@@ -24,7 +24,17 @@ class StreamsSettings(Section):
     partitions: int | None = setting(
         Maybe(Whole(minimum=1, maximum=100_000)),
         None,
-        "Parts that keyed work is cut into; two per core if not set.",
+        "Parts that keyed work is cut into; one per core if not set.",
+    )
+    state_limit: int = setting(
+        Size(minimum=1 << 20),
+        "4 GiB",
+        "State that one bucket of an operator may have; more is an error with the biggest keys.",
+    )
+    state_memory: int = setting(
+        Size(minimum=1 << 20),
+        "512 MiB",
+        "State that a worker process keeps in memory, decoded; what is more lies in files.",
     )
     tries: int = setting(
         Whole(minimum=1), 5, "How often a batch is tried before its query is given up."
@@ -35,6 +45,9 @@ class StreamsSettings(Section):
     backoff_max_ms: int = setting(Duration(minimum=1), "1 minute", "Longest pause between tries.")
     metrics: str | None = setting(
         Maybe(Address()), None, "Address of the metrics of running flows; none if not set."
+    )
+    report_ms: int = setting(
+        Duration(), "1s", "Time between two reports of a running flow; 0 for none."
     )
     ui: str | None = setting(
         Maybe(Address()), None, "Address of Spark's own web page; none if not set."

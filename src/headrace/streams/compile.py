@@ -11,6 +11,7 @@ from headrace.streams.plan import (
     CONTROL,
     DELETED,
     HIDDEN,
+    RECORDED,
     VALID_FROM,
     CorrectedTime,
     Expression,
@@ -21,7 +22,7 @@ from headrace.streams.plan import (
     Where,
     WithColumns,
 )
-from headrace.streams.stateful import LateRows, Stateful, Upserts, operators_of
+from headrace.streams.stateful import LateRows, Stateful, Upserts
 from headrace.streams.stateful_joins import Lookup
 from headrace.streams.stateful_tables import Integrated
 
@@ -59,7 +60,7 @@ def compile_operators(
     compilation = _Compilation(connector)
     compilation.stored = stored
     compilation.operator(node)
-    return [compilation.operators[each] for each in operators_of(node)]
+    return compilation.operators
 
 
 class _Compilation:
@@ -87,7 +88,8 @@ class _Compilation:
         self._history = history
         self._held = held
         self._done: dict[Node, DataFrame] = {}
-        self.operators: dict[Node, Keyed] = {}
+        self.operators: list[Keyed] = []
+        """Those of the whole query so far, as `operators_of` has them."""
         self.stored: Sequence[StoredOperator] = ()
 
     def operator(self, node: Stateful) -> "Keyed":
@@ -96,11 +98,6 @@ class _Compilation:
 
         if self._told is not None:
             return self._told
-        if node in self.operators:
-            raise InvalidFlow(
-                f"{node.label[0]} is used twice in one output, which would keep its state twice; "
-                "let it be a topic, and read that."
-            )
         times = times_of(node, wanted=self._telling is not None)
         rows = [
             self._below(node, each, time).of(each)
@@ -109,8 +106,9 @@ class _Compilation:
         # Those in front are there by now, so this is its number in `operators_of`.
         number = len(self.operators)
         stored = self.stored[number] if number < len(self.stored) else None
-        self.operators[node] = keyed_of(node, rows, times, number, stored)
-        return self.operators[node]
+        found = keyed_of(node, rows, times, number, stored)
+        self.operators.append(found)
+        return found
 
     def _below(self, node: Stateful, given: Node, time: "EventTime | None") -> "_Compilation":
         """The compilation of an input of an operator."""
@@ -188,17 +186,28 @@ class _Compilation:
 
 
 def _since(changes: "DataFrame", node: ReadTopics) -> "DataFrame":
-    """The changes of a table, each with the moment since which it holds."""
+    """The changes of a table, each with since when it holds, and when it was recorded."""
     from pyspark.sql.functions import coalesce, col, when
 
     recorded = col("_timestamp")
     since = recorded
     if node.valid_from is not None:
         # Who deletes a row does not say since when that holds, so it holds since it was recorded.
-        since = when(~col(DELETED), coalesce(col(f"`{node.valid_from}`"), recorded))
+        said = _moment(changes, col(f"`{node.valid_from}`"))
+        since = when(~col(DELETED), coalesce(said, recorded))
         since = coalesce(since, recorded)
-    found = changes.withColumn(VALID_FROM, since.cast("timestamp"))
+    times = {VALID_FROM: since.cast("timestamp"), RECORDED: recorded.cast("timestamp")}
+    found = changes.withColumns(times)
     return found if "timestamp" in node.included else found.drop("_timestamp")
+
+
+def _moment(rows: "DataFrame", time: "Column") -> "Column":
+    """A column of time as a timestamp; integers are microseconds, as they are in event times."""
+    from pyspark.sql.functions import timestamp_micros
+    from pyspark.sql.types import IntegralType
+
+    is_number = isinstance(rows.select(time).schema.fields[0].dataType, IntegralType)
+    return timestamp_micros(time) if is_number else time.cast("timestamp")
 
 
 def column(expression: Expression) -> "Column":
@@ -240,7 +249,7 @@ def _integrated(rows: "DataFrame", node: Integrated) -> "DataFrame":
     found = rows.withColumn(DELETED, gone)
     if node.valid_from is None:
         return found
-    return found.withColumn(VALID_FROM, column(node.valid_from).cast("timestamp"))
+    return found.withColumn(VALID_FROM, _moment(found, column(node.valid_from)))
 
 
 def _where(rows: "DataFrame", node: Where) -> "DataFrame":

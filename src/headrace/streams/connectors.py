@@ -7,7 +7,7 @@ runs for ever, once over last month, or in a test over rows that are written dow
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.settings import KafkaSettings
@@ -80,6 +80,21 @@ class StreamingKafka:
         group = {} if self.group is None else {"group": self.group}
         reader = self.spark.readStream.format("headrace").options(**options, **group)
         return reader.load()
+
+
+@dataclass(frozen=True, slots=True)
+class InOrder:
+    """What another connector reads, each batch by one task, so that no key is in two places."""
+
+    connector: Connector
+
+    def read(self, node: ReadTopics) -> "DataFrame":
+        """The rows, in the order of their partitions."""
+        return self.connector.read(replace(node, options={**node.options, "parallelism": "1"}))
+
+    def dead_letters(self, node: ReadTopics) -> "DataFrame":
+        """What did not parse."""
+        return self.connector.dead_letters(node)
 
 
 @dataclass(frozen=True, slots=True)

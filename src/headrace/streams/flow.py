@@ -9,7 +9,7 @@ from headrace.streams.errors import InvalidFlow
 from headrace.streams.graph import draw
 from headrace.streams.launch import Launch, current_launch
 from headrace.streams.names import checked_choice, checked_name
-from headrace.streams.outputs import DeadLetterOutput, Output, SinkOutput, TopicOutput
+from headrace.streams.outputs import DeadLetterOutput, Output, SinkOutput, StoreOutput, TopicOutput
 from headrace.streams.picture import picture
 from headrace.streams.plan import Expression, Node, ReadTopics, require_columns, sources
 from headrace.streams.positions import Position, position_option
@@ -245,9 +245,79 @@ class Flow:
         require_possible(described)
         self._add(described)
 
-    def sink(self, name: str, rows: Rows, sink: "Sink") -> None:
-        """Write rows to anything that keeps the contract of `headrace.streams.sinks`."""
-        self._add(SinkOutput(checked_name(name, "output"), self._own(rows), sink))
+    def view(
+        self, name: str, table: Rows, *, topic: str | None = None, partitions: int | None = None
+    ) -> None:
+        """Keep a table as a view, which `headrace serve` answers from and pushes the changes of.
+
+        The changes go to a compacted topic, exactly once, and from there into the store of every
+        server; after each batch the flow notes in `headrace.views` what the batch had read, so that
+        readers can ask for a view that reflects what they wrote.
+
+        Args:
+            name: What readers call it.
+            table: Its rows, by the key of the table.
+            topic: The topic in between, if not `views.` and the name.
+            partitions: How many that is created with, if not as many as the cluster likes.
+        """
+        if not isinstance(table, Table) or not table.key:
+            raise InvalidFlow(
+                f"View {name} needs a table with a key, not {table!r}; make one of a stream with "
+                'stream.table(key="id"), or with a window or an aggregate.'
+            )
+        self._add(
+            TopicOutput(
+                name=checked_name(name, "view"),
+                node=self._own(table),
+                topic=checked_name(topic or f"views.{name}", "topic"),
+                key=table.key,
+                partitions=partitions,
+                compacted=True,
+                view=name,
+            )
+        )
+
+    def sink(
+        self,
+        name: "str | Rows",
+        rows: Rows | None = None,
+        sink: "Sink | None" = None,
+        *,
+        to: str | None = None,
+        table: str | None = None,
+        key: str | Sequence[str] | None = None,
+        dead_letters: str | None = None,
+    ) -> None:
+        """Keep rows in a store, exactly once.
+
+            flow.sink(orders, to="postgresql://shop@localhost/shop", table="orders")
+            flow.sink("orders", orders, to="duckdb:///shop.duckdb")
+            flow.sink("orders", orders, MySink())
+
+        Args:
+            name: What the output is called, and the table if it is not named; may be left out.
+            rows: What is written. Of a table the rows are kept as they are now, by its key; those
+                of a stream are added.
+            sink: Anything that keeps the contract of `headrace.streams.sinks`, instead of a store.
+            to: The store's URL; `docs/sinks.md` lists what there is.
+            table: The table, index or prefix in the store; it is made if it is not there.
+            key: The columns that tell rows apart, if not those of the table: of several rows of a
+                stream the last one of each key is kept.
+            dead_letters: A topic for rows that the store refuses, with the reason; without it such
+                a row makes the flow fail.
+        """
+        if isinstance(name, Rows):
+            rows, name = name, ""
+        if rows is None or (sink is None) == (to is None):
+            raise InvalidFlow(
+                'A sink is of rows and goes somewhere, as in flow.sink(orders, to="sqlite:///'
+                'shop.db", table="orders"), or to an object that keeps the contract of sinks.'
+            )
+        if sink is not None:
+            self._add(SinkOutput(checked_name(name, "output"), self._own(rows), sink))
+            return
+        assert to is not None
+        self._add(self._stored(name, rows, to, table, key, dead_letters))
 
     def batch(self, *, start: Position = "earliest", end: Position = "latest") -> "Batch":
         """The same code over a bounded range of the topics, as ordinary DataFrames."""
@@ -277,12 +347,20 @@ class Flow:
         return FollowingAliases(kafka, aliases_for(self))
 
     def run(
-        self, *, once: bool = False, metrics: str | None = None, rebuild: str | None = None
+        self,
+        *,
+        once: bool = False,
+        metrics: str | None = None,
+        rebuild: str | None = None,
+        serve: bool | str = False,
     ) -> "RunReport":
         """Run every query until Ctrl-C, SIGTERM or, with `once`, until all that is there is read.
 
         With `rebuild="v2"` it is the version of that name that runs, from the beginning and beside
         the current one, into outputs of its own; `headrace flows promote` makes it the current one.
+
+        With `serve`, this process serves views as `headrace serve` does, at the address of
+        the settings or at the one given.
 
         A query that fails is started again, with longer and longer pauses, while the others go on;
         one whose batch fails again and again is given up, and that is raised when the run ends.
@@ -291,7 +369,7 @@ class Flow:
         from headrace.streams.running import RunReport, run
 
         launch = self._launch or Launch(
-            once=once, metrics=metrics, rebuild=rebuild, given=self.settings
+            once=once, metrics=metrics, rebuild=rebuild, serve=serve, given=self.settings
         )
         if not launch.wants(self):
             return RunReport(self._name, ())
@@ -303,6 +381,32 @@ class Flow:
         from headrace.streams.running import FlowRun
 
         return FlowRun(self, once=once, rebuild=rebuild).start()
+
+    def _stored(
+        self,
+        name: str,
+        rows: Rows,
+        to: str,
+        table: str | None,
+        key: str | Sequence[str] | None,
+        dead_letters: str | None,
+    ) -> StoreOutput:
+        from headrace.views.stores import store_of
+
+        if not (name or table):
+            raise InvalidFlow('Say which table is written, as in table="orders".')
+        node = self._own(rows)
+        own = rows.key if isinstance(rows, Table) else ()
+        keys = own if key is None else (key,) if isinstance(key, str) else tuple(key)
+        require_columns(keys, node, f"sink {table or name}")
+        return StoreOutput(
+            name=checked_name(name or str(table), "output"),
+            node=node,
+            store=store_of(to),
+            table=table or name,
+            key=keys,
+            dead_letters=None if dead_letters is None else checked_name(dead_letters, "topic"),
+        )
 
     def _added(self, read: ReadTopics) -> ReadTopics:
         self._reads.append(read)

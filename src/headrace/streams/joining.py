@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import checked_choice
-from headrace.streams.plan import CONTROL, HIDDEN, VALID_FROM, Node
+from headrace.streams.plan import CONTROL, HIDDEN, RECORDED, VALID_FROM, Node, ReadTopics, sources
 from headrace.streams.rows import Rows, Stream, Table
-from headrace.streams.stateful import LateRows
+from headrace.streams.stateful import LateRows, Upserts
 from headrace.streams.stateful_joins import Lookup, StreamJoin, span_of
-from headrace.streams.timing import event_time
-from headrace.streams.windows.durations import microseconds, signed_microseconds
+from headrace.streams.stateful_tables import Integrated
+from headrace.streams.timing import event_time, time_of_table
+from headrace.streams.windows.durations import microseconds, signed_microseconds, written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +30,9 @@ Within: TypeAlias = "Duration | tuple[Duration, Duration]"
 
 
 _SINCE = "_since"
-"""The column of the moment since which a row of a table holds, as the operator sees it."""
+_CLAIMED = "_claimed"
+"""The columns of the moment since which a row of a table counts, as the operator sees it, and since
+which it says that it holds, if these can be different."""
 
 
 class JoinedStream(Stream):
@@ -125,11 +128,9 @@ def looked_up(
         )
     if keep is not None and at is None:
         raise InvalidFlow("keep= is how long the past of a table is kept: say which moment, at=.")
-    if wait is not None and at is not None:
-        raise InvalidFlow(
-            "wait= is for rows that come later than the events; with at=, the watermark says how "
-            "long events wait: flow.stream(..., watermark=Watermark(out_of_order=...))."
-        )
+    time = _waits_in(events.node, at, wait)
+    if at is not None:
+        _require_past(table.node, waits=time is not None, wait=wait)
     node = Lookup(
         events.node,
         table.node,
@@ -143,7 +144,7 @@ def looked_up(
         None if wait is None else microseconds(wait, "wait"),
         at,
         None if keep is None else microseconds(keep, "keep"),
-        _waits_in(events.node, at, wait),
+        time,
         bootstrap,
         suffix,
         events.flow.name,
@@ -226,12 +227,11 @@ def keyed_lookup(
     from headrace.streams.time.tracker import Tracker
 
     events, table = rows
-    time, _ = times
     side = Side(arrow_schema(events), tuple(node.on), node.time)
     key = tuple(node.on.values())
     operator: Operator
     if node.at is None:
-        table = table.drop(VALID_FROM)
+        table = table.drop(VALID_FROM, RECORDED)
         operator = CurrentLookup(
             name, side, arrow_schema(table), key, node.on, node.how, node.wait, node.suffix
         )
@@ -242,7 +242,7 @@ def keyed_lookup(
                 "made by an operator; read it from a topic, or say it with "
                 "table.upserts().table(key=..., valid_from=...)."
             )
-        table = table.withColumnRenamed(VALID_FROM, _SINCE)
+        table = _counting(table, node.wait)
         operator = VersionedLookup(
             name,
             side,
@@ -254,9 +254,13 @@ def keyed_lookup(
             node.how,
             node.keep,
             node.suffix,
+            node.wait or 0,
+            None if node.wait is None else _CLAIMED,
         )
     inputs = {"events": Input(events, tuple(node.on)), "table": Input(table, key)}
-    tracker = None if time is None else Tracker({"events": time.rules})
+    rules = {name: each.rules for name, each in zip(inputs, times, strict=True) if each is not None}
+    # A table that does not change must not hold events back, whatever it says of when it changed.
+    tracker = Tracker(rules, frozenset({"table"})) if rules else None
     buckets = None if stored is None else stored.buckets
     return keyed(inputs, operator, flow=node.flow, watermark=tracker, buckets=buckets)
 
@@ -266,8 +270,8 @@ def results(node: StreamJoin | Lookup, keyed: "Keyed", *, timed: bool) -> "DataF
     from headrace.streams.time.relaying import relayed
 
     if timed:
-        return relayed(keyed, "main", _behind(node)).drop(_SINCE)
-    return keyed.output("main").drop(_SINCE, *HIDDEN)
+        return relayed(keyed, "main", _behind(node)).drop(_SINCE, _CLAIMED)
+    return keyed.output("main").drop(_SINCE, _CLAIMED, *HIDDEN)
 
 
 def meaning_and_bounds(node: StreamJoin | Lookup) -> tuple[str, dict[str, int]]:
@@ -276,6 +280,7 @@ def meaning_and_bounds(node: StreamJoin | Lookup) -> tuple[str, dict[str, int]]:
     if isinstance(node, StreamJoin):
         return f"{node.how} join of streams on {on} within {span_of(node)}", {}
     past = "" if node.at is None else f" at {node.at}"
+    past += f" as known {written(node.wait)} later" if past and node.wait is not None else ""
     keep = {} if node.keep is None else {"keep": node.keep}
     return f"lookup on {on}{past}", keep
 
@@ -285,6 +290,50 @@ def arrow_schema(rows: "DataFrame") -> Any:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(rows.drop(CONTROL).schema, timezone="UTC")
+
+
+def _counting(table: "DataFrame", wait: int | None) -> "DataFrame":
+    """The changes of a table with since when they count.
+
+    That is since when they hold, or, if events wait for what is recorded later, at the earliest so
+    long before they were recorded: for earlier events, they come too late in every run.
+    """
+    from pyspark.sql.functions import col, expr, greatest
+
+    if wait is None:
+        return table.withColumnRenamed(VALID_FROM, _SINCE).drop(RECORDED)
+    known = col(RECORDED) - expr(f"make_dt_interval(0, 0, 0, {wait / 1_000_000:.6f})")
+    counts = greatest(col(VALID_FROM), known)
+    return table.withColumn(_SINCE, counts).withColumnRenamed(VALID_FROM, _CLAIMED).drop(RECORDED)
+
+
+def _require_past(table: Node, *, waits: bool, wait: "Duration | None") -> None:
+    """Refuse to look up the past of a table of which nobody knows how far it has been read."""
+    if wait is not None and not waits:
+        raise InvalidFlow(
+            "With at=, events wait for rows that are recorded later than they hold, in event time: "
+            "at= must name the column of the stream's event time, flow.stream(..., time=...)."
+        )
+    if wait is not None and not _is_read(table):
+        raise InvalidFlow(
+            "When the rows of a table were recorded, which wait= is about, is only known of one "
+            "that is read with flow.table; leave wait= out."
+        )
+    limits = ("max_records_per_batch", "max_records_per_second")
+    limited = [each for read in sources(table) for each in limits if each in read.options]
+    if waits and limited and time_of_table(table) is None:
+        raise InvalidFlow(
+            f"A table that is made of a stream with {limited[0]} may not have been read as far as "
+            "the events that look up its past; say what its event time is, flow.stream(..., "
+            "time=...), so that they wait for it, or leave the limit out."
+        )
+
+
+def _is_read(table: Node) -> bool:
+    """Whether the rows of a table are read from a topic, and not made of a stream or by others."""
+    if isinstance(table, Integrated | Upserts):
+        return False
+    return isinstance(table, ReadTopics) or _is_read(table.inputs[0])
 
 
 def _behind(node: StreamJoin | Lookup) -> int:
@@ -310,10 +359,8 @@ def _bounds(within: Within) -> tuple[int, int]:
 
 def _waits_in(events: Node, at: str | None, wait: "Duration | None") -> str | None:
     """The column of time that events wait in, if they have to."""
-    if wait is not None:
-        return event_time(events).column
     if at is None:
-        return None
+        return None if wait is None else event_time(events).column
     try:
         column = event_time(events).column
     except InvalidFlow:

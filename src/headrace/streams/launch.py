@@ -26,6 +26,9 @@ class Launch:
     rebuild: str | None = None
     """The version to be run, beside the current one; None runs that."""
 
+    serve: bool | str = False
+    """Whether views are served from the same process, or where."""
+
     given: Settings | None = None
     flows: list["Flow"] = field(default_factory=list)
     started: list["Flow"] = field(default_factory=list)

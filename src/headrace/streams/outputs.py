@@ -13,6 +13,7 @@ from headrace.streams.stateful import LateRows, operator_of
 
 if TYPE_CHECKING:
     from headrace.streams.sinks.contract import Sink
+    from headrace.views.stores import Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +36,9 @@ class TopicOutput:
     trigger: str | None = None
     """`realtime` for Spark's real-time mode, which delivers at least once; None for batches."""
 
+    view: str | None = None
+    """The view that is kept of the topic, if one is; see `headrace.views`."""
+
     @property
     def label(self) -> tuple[str, str]:
         """What it is called in a drawing, and the rest that is said about it."""
@@ -43,6 +47,8 @@ class TopicOutput:
         said += ["compacted"] if self.compacted else []
         said += ["at least once"] if self.delivery == "at_least_once" else []
         said += ["in real time, AT LEAST ONCE"] if self.trigger is not None else []
+        if self.view is not None:
+            return f"view {self.view}", ", ".join([f"topic {self.topic}", *said])
         return f"topic {self.topic}", ", ".join(said)
 
 
@@ -61,6 +67,26 @@ class SinkOutput:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StoreOutput:
+    """Rows in a table of a store, which follows them."""
+
+    name: str
+    node: Node
+    store: "Store"
+    table: str
+    key: tuple[str, ...] = ()
+    dead_letters: str | None = None
+    """The topic for rows that the store refuses, if there is one."""
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What it is called in a drawing, and the rest that is said about it."""
+        said = [f"by {', '.join(self.key)}"] if self.key else ["added"]
+        said += [f"refused rows to {self.dead_letters}"] if self.dead_letters else []
+        return f"{type(self.store).__name__.removesuffix('Store')} {self.table}", ", ".join(said)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DeadLetterOutput:
     """The records of a stream that did not parse, with the reason and where they were."""
 
@@ -74,7 +100,7 @@ class DeadLetterOutput:
         return f"topic {self.topic}", "dead letters"
 
 
-Output: TypeAlias = TopicOutput | SinkOutput | DeadLetterOutput
+Output: TypeAlias = TopicOutput | SinkOutput | StoreOutput | DeadLetterOutput
 """One query of a flow."""
 
 

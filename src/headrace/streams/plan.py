@@ -52,7 +52,10 @@ WINDOW_TIME = "_window_time"
 VALID_FROM = "_valid_from"
 """The column of the moment since which a row of a table holds, where its past is asked for."""
 
-HIDDEN = (CONTROL, PROCESSED, TIME_SOURCE, WINDOW_TIME, VALID_FROM)
+RECORDED = "_recorded_at"
+"""The column of the time of a change's record, where it matters what was known when."""
+
+HIDDEN = (CONTROL, PROCESSED, TIME_SOURCE, WINDOW_TIME, VALID_FROM, RECORDED)
 """Columns that verbs carry on without being asked to."""
 
 _COLUMN = re.compile(r"[^\W\d]\w*")

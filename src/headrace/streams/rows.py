@@ -237,7 +237,9 @@ class Stream(Rows):
             how: `left` keeps events without a row, `inner` does not.
             at: The column of the moment whose row is meant, as it was valid then: since the table's
                 `valid_from`, or since it was recorded.
-            wait: How long, in event time, an event without a row waits for one.
+            wait: How long, in event time, an event without a row waits for one. With `at`, every
+                event waits so long, for rows that are recorded later than they hold; what is
+                recorded later still does not count for it in any run.
             keep: How long rows are kept that hold no more; for ever if it is not said.
             bootstrap: Whether the table is loaded, as it is at the start, before the first event.
             suffix: What is added to the names of columns of the table that events have, too.

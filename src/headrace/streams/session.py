@@ -59,9 +59,24 @@ every batch writes, and writes a checksum file beside each: on two busy cores 22
 batch instead of 12 and 14.
 """
 
+_BATCHES_BY_ROWS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+}
+"""For rows on their way to Python: batches that are limited by their rows instead of their bytes.
+
+With a limit of bytes, Spark measures a batch again after each row, which takes as long as all else
+that it does to the row; the largest number switches that off. A thousand rows, each as large as a
+broker takes by default, are a gigabyte, half of what an Arrow column can hold.
+"""
+
 _LOCAL_FILES = "spark.hadoop.fs.file.impl"
 _SECRETS = "(?i)url|password|secret|token|pem"
 """What options of a source are not shown: Spark's own, and those that open a Kafka cluster."""
+
+STATE_LIMIT = "spark.headrace.state.limit"
+STATE_MEMORY = "spark.headrace.state.memory"
+"""Properties of a session that operators with state find their limits in, in bytes."""
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -128,9 +143,13 @@ def configuration(settings: StreamsSettings, *, scratch: Path) -> dict[str, str]
         # an acknowledgement may be delayed.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.worker.reuse": "true",
+        # Tasks share the cores already, as Spark says to other libraries by OMP_NUM_THREADS.
+        "spark.executorEnv.POLARS_MAX_THREADS": "1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(settings.partitions or 2 * cores),
+        "spark.sql.shuffle.partitions": str(settings.partitions or cores),
+        STATE_LIMIT: str(settings.state_limit),
+        STATE_MEMORY: str(settings.state_memory),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -140,6 +159,7 @@ def configuration(settings: StreamsSettings, *, scratch: Path) -> dict[str, str]
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.redaction.options.regex": _SECRETS,
+        **_BATCHES_BY_ROWS,
         **_addresses(settings),
         **({} if "://" in settings.checkpoints else _LOCAL_CHECKPOINTS),
     }

@@ -22,8 +22,8 @@ from headrace.streams.plan import (
 
 if TYPE_CHECKING:
     from headrace.streams.windows import Window
+    from headrace.streams.windows.aggregates.protocol import Applied
     from headrace.streams.windows.durations import Duration
-    from headrace.streams.windows.expressions import Applied
 
 
 class Stateful(ABC):
@@ -162,8 +162,12 @@ def operator_of(node: Node) -> Stateful | None:
 
 
 def operators_of(node: Node) -> list[Stateful]:
-    """All operators with state that rows are made by, those in front of others first."""
-    return list(dict.fromkeys(_operators_of(node)))
+    """All operators with state that rows are made by, those in front of others first.
+
+    One that several others are made of is there as often: each of them has its own, with a state
+    of its own.
+    """
+    return list(_operators_of(node))
 
 
 def _operators_of(node: Node) -> Iterator[Stateful]:

@@ -9,7 +9,7 @@ from headrace.streams.stateful import Stateful
 from headrace.streams.stateful_joins import joined_columns, shown_on
 
 if TYPE_CHECKING:
-    from headrace.streams.windows.expressions import Applied
+    from headrace.streams.windows.aggregates.protocol import Applied
 
 
 @dataclass(frozen=True, slots=True, eq=False)

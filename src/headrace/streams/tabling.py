@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.streams.state.operator import Operator
     from headrace.streams.state.remembering import StoredOperator
     from headrace.streams.tables.keys import JoinedKey
-    from headrace.streams.windows.expressions import Applied
+    from headrace.streams.windows.aggregates.protocol import Applied
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from headrace.streams.plan import (
     ReadTopics,
     Telling,
 )
-from headrace.streams.stateful import LateRows, Stateful, WindowAggregate
+from headrace.streams.stateful import LateRows, Stateful, Upserts, WindowAggregate
 from headrace.streams.stateful_joins import Lookup, StreamJoin
+from headrace.streams.stateful_tables import Integrated
 from headrace.streams.time import Watermark
 from headrace.streams.windows.durations import SECOND
 from headrace.streams.windows.kinds import Aligned, Session
@@ -89,9 +90,27 @@ def times_of(node: Stateful, *, wanted: bool) -> tuple[EventTime | None, ...]:
         case StreamJoin():
             return event_time(node.left), event_time(node.right)
         case Lookup():
-            return event_time(node.input) if wanted or node.time else None, None
+            events = event_time(node.input) if wanted or node.time else None
+            past = node.at is not None and node.time is not None
+            return events, time_of_table(node.table) if past else None
         case _:
             return (None,) * len(node.inputs)
+
+
+def time_of_table(node: Node) -> EventTime | None:
+    """The time of the stream that a table is made of; None if it is made of none that has one.
+
+    A table that is read from a topic is read to its end in every batch, so nobody has to ask how
+    far it has come.
+    """
+    if isinstance(node, Integrated):
+        try:
+            return event_time(node.input)
+        except InvalidFlow:
+            return None
+    if isinstance(node, ReadTopics | Upserts):
+        return None
+    return time_of_table(node.inputs[0])
 
 
 def time_of(node: WindowAggregate) -> EventTime:

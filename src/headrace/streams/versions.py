@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from headrace.streams.errors import InvalidFlow, InvalidName
 from headrace.streams.names import checked_name
-from headrace.streams.outputs import DeadLetterOutput, Output, SinkOutput, TopicOutput
+from headrace.streams.outputs import DeadLetterOutput, Output, SinkOutput, StoreOutput, TopicOutput
 from headrace.streams.plan import Expression
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Version:
         return {
             each.topic: self.topic(each.topic)
             for each in outputs
-            if not isinstance(each, SinkOutput)
+            if not isinstance(each, SinkOutput | StoreOutput)
         }
 
     def outputs(self, outputs: Iterable[Output]) -> tuple[Output, ...]:
@@ -83,6 +83,13 @@ class Version:
                 )
             case DeadLetterOutput():
                 return replace(output, topic=self._checked(output.topic))
+            case StoreOutput():
+                letters = output.dead_letters
+                return replace(
+                    output,
+                    table=f"{output.table}_{self.name}",
+                    dead_letters=None if letters is None else self._checked(letters),
+                )
             case SinkOutput():
                 if not isinstance(output.sink, Rebuildable):
                     raise InvalidFlow(

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from headrace.streams.state.keyed import Keyed
     from headrace.streams.state.remembering import StoredOperator
     from headrace.streams.windows import Window
+    from headrace.streams.windows.aggregates.protocol import Applied
     from headrace.streams.windows.durations import Duration
-    from headrace.streams.windows.expressions import Applied, Parts
+    from headrace.streams.windows.expressions import Parts
     from headrace.streams.windows.measures import Call
 
 

@@ -19,12 +19,16 @@ from pyspark import daemon
 
 _LAUNCHER = """\
 #!/bin/sh
-if [ "$1 $2" = "-m pyspark.daemon" ]; then
-    shift 2
-    set -- -m headrace.streams.worker_daemon "$@"
-fi
+case "$1 $2" in
+    "-m pyspark.daemon")
+        shift 2
+        set -- -m headrace.streams.worker_daemon "$@" ;;
+    "-m pyspark.sql.streaming.transform_with_state_driver_worker")
+        exec >/dev/null ;;
+esac
 exec {python} "$@"
 """
+"""The second one looks at an operator with state before its query starts, and prints every step."""
 
 _worker = daemon.worker
 

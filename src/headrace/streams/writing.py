@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.streams.compile import column, compile_node, explained
-from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput
+from headrace.streams.connectors import InOrder
+from headrace.streams.outputs import DeadLetterOutput, Output, StoreOutput, TopicOutput
 from headrace.streams.plan import DELETED, Expression, sources
+from headrace.streams.stateful import operator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,6 +36,9 @@ def compile_output(
         case DeadLetterOutput():
             (read,) = sources(output.node)
             return connector.dead_letters(read)
+        case StoreOutput() if output.key and operator_of(output.node) is None:
+            # Two tasks that read one partition would write its keys in no order.
+            return compile_node(output.node, InOrder(connector), told)
         case _:
             return compile_node(output.node, connector, told)
 

@@ -24,6 +24,17 @@ def test_topics_lead_to_the_tables_whatever_happens(
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         return connection
 
+    def restart() -> None:
+        shop.server.stop()
+        shop.server.start()
+        shop.reconnect()
+        keep_commits()
+
+    def keep_commits() -> None:
+        # A server that is killed would forget those that its own log does not have yet.
+        administer(shop.server, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+
+    keep_commits()
     dialect = Dialect(
         kinds=(WHOLE, TEXT, FLOAT, DECIMAL, DAY, binary("BLOB")),
         connect=connect,
@@ -31,6 +42,7 @@ def test_topics_lead_to_the_tables_whatever_happens(
         schema=shop.name,
         overwrite="ON DUPLICATE KEY UPDATE",
         excluded="VALUES({name})",
+        restart=restart,
     )
     for number in range(pytestconfig.getoption("--examples")):
         seed = random.randrange(10**6)

@@ -307,6 +307,32 @@ def test_columns_left_out_masks_and_other_databases(shop: Shop, source: Sources)
     stream.close()
 
 
+def test_rows_that_fail_the_condition_are_not_told(shop: Shop, source: Sources) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, region VARCHAR(9), n INT)")
+    shop.run("INSERT INTO t VALUES (1, 'eu', 1), (2, 'us', 1), (3, NULL, 1), (4, 'eu', 1)")
+    one = source("t", where={"t": "region = 'eu'"})
+    stream = opened(one)
+    shop.run("INSERT INTO t VALUES (5, 'eu', 1), (6, 'us', 1)")
+    shop.run("UPDATE t SET n = 2")
+    shop.run("UPDATE t SET region = 'us' WHERE id = 1")
+    shop.run("UPDATE t SET region = 'eu' WHERE id = 2")
+    shop.run("DELETE FROM t")
+    told = [(op, after and after[0]) for op, _, after in changes(stream, one)]
+    assert told == [
+        (Op.INSERT, 5),
+        *((Op.UPDATE, each) for each in (1, 4, 5)),
+        (Op.DELETE, None),
+        (Op.INSERT, 2),
+        *((Op.DELETE, None) for _ in (2, 4, 5)),
+    ]
+    shop.run("INSERT INTO t VALUES (1, 'us', 1), (2, 'eu', 1), (3, 'eu', 1)")
+    reader = one.reader()
+    chunk = reader.chunk(TableName(shop.name, "t"), KeyRange(), 2)
+    assert (chunk.rows, chunk.last, chunk.complete) == ([(2, "eu", 1)], ("2",), False)
+    reader.close()
+    stream.close()
+
+
 @pytest.mark.parametrize(
     ("key", "values"),
     [
@@ -409,8 +435,10 @@ def test_what_stands_in_the_way_is_said_in_plain_words(shop: Shop, source: Sourc
     advice = " ".join(source().check().advice)
     assert "n has no primary key" in advice
     assert f"the foreign key c_ibfk_1 of {shop.name}.c" in advice
-    with pytest.raises(InvalidCapture, match="Conditions on rows"):
-        source("t", where={"t": "id > 1"})
+    with pytest.raises(InvalidCapture, match="has no column missing"):
+        source("t", where={"t": "missing > 1"}).prepare(None)
+    with pytest.raises(InvalidCapture, match="has no column t that is told"):
+        source("c", where={"c": "t = 1"}, without=("t",)).prepare(None)
     shop.run("CREATE USER poor@'%' IDENTIFIED BY 'secret'")
     shop.run(f"GRANT SELECT ON {shop.name}.* TO poor@'%'")
     shop.run("SET GLOBAL binlog_row_metadata = 'NO_LOG'")

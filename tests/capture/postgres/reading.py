@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from headrace.capture.changes import Commit, Event, Reached, RowChange
+from headrace.capture.changes import Commit, Event, Position, Reached, RowChange
+from headrace.capture.errors import CaptureBusy
 from headrace.capture.postgres import PostgresSource
 from headrace.capture.selection import Selection
 from headrace.capture.source import LogStream
@@ -14,6 +15,17 @@ def source_of(url: str, *tables: str, **options: Any) -> PostgresSource:
     source = PostgresSource(url, "test", Selection(tables or ("*",), **options))
     source.prepare(None)
     return source
+
+
+def reopened(source: PostgresSource, position: Position) -> LogStream:
+    """The log behind a position, once the server has noticed that the stream before is gone."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return source.open(position)
+        except CaptureBusy:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def events_until(

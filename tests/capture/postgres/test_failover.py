@@ -47,12 +47,14 @@ def received_all(primary: Database, standby: Database) -> bool:
     return bool(standby.run("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", written)[0][0])
 
 
-def test_a_synchronized_slot_is_gone_on_from(start: Start, broker: Broker, fresh_name: str) -> None:
+def test_a_synchronized_slot_is_gone_on_from(
+    postgres: PostgresServer, start: Start, broker: Broker, fresh_name: str
+) -> None:
+    if postgres.version < 17:
+        pytest.skip("standbys keep slots up to date from version 17 on")
     # What the standby does not have yet is not captured either.
     primary = start(synchronized_standby_slots=f"'{STANDBY}'")
     database = with_rows(primary)
-    if database.version < 17:
-        pytest.skip("standbys keep slots up to date from version 17 on")
     database.run("SELECT pg_create_physical_replication_slot(%s, true)", STANDBY)
     standby = start(
         primary,

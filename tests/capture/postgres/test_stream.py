@@ -21,6 +21,7 @@ from tests.capture.postgres.reading import (
     committed,
     events_until,
     reached,
+    reopened,
     source_of,
 )
 
@@ -67,7 +68,7 @@ def test_a_stream_goes_on_behind_the_commit_it_is_opened_at(database: Database) 
     stream.close()
     last = first[-1]
     assert isinstance(last, Commit)
-    again = source.open(last.position)
+    again = reopened(source, last.position)
     assert [each.after for each in changes_in(events_until(again, committed(1)))] == [(2,)]
     again.close()
 
@@ -97,7 +98,7 @@ def test_nothing_is_confirmed_that_was_not_stored(database: Database) -> None:
     database.run("CREATE TABLE elsewhere AS SELECT generate_series(1, 1000)")
     events_until(stream, reached)
     stream.close()
-    source.open(commit.position).close()  # which refuses a slot that stands beyond it
+    reopened(source, commit.position).close()  # which refuses a slot that stands beyond it
 
 
 def test_a_changed_key_is_told_with_the_old_one(database: Database) -> None:
@@ -206,7 +207,7 @@ def test_a_message_outside_of_transactions_is_told_once(database: Database) -> N
     place = next(place for place, each in enumerate(events) if isinstance(each, Message))
     passed = events[place + 1]
     assert isinstance(passed, Reached)
-    again = source.open(passed.position)
+    again = reopened(source, passed.position)
     events = events_until(again, committed(1))
     again.close()
     assert not [each for each in events if isinstance(each, Message)]
@@ -252,6 +253,8 @@ def test_columns_are_left_out_and_masked(database: Database) -> None:
 
 
 def test_rows_that_fail_the_condition_are_not_told(database: Database) -> None:
+    if database.version < 15:
+        pytest.skip("publications have conditions from PostgreSQL 15 on")
     database.run("CREATE TABLE t (id int PRIMARY KEY, n int)")
     stream = source_of(database.url, where={"t": "id > 10"}).open(None)
     database.run("INSERT INTO t VALUES (1, 1), (11, 2)")

@@ -71,6 +71,8 @@ CASES: list[tuple[Any, ...]] = [
     ),
     ("json", "'{\"a\":  1}'", '{"a":  1}', '{"a":  1}'),
     ("jsonb", '\'{"b":1,"a":  [null]}\'', '{"a": [null], "b": 1}', '{"a": [null], "b": 1}'),
+    # Half a character: JSON allows it, and texts do not.
+    ("json", r"""'"\ud800"'""", r'"\ud800"', r'"\ud800"'),
     ("inet", "'10.0.0.1/8'", "10.0.0.1/8", "10.0.0.1/8"),
     ("macaddr", "'08:00:2b:01:02:03'", "08:00:2b:01:02:03", "08:00:2b:01:02:03"),
     ("int4range", "'[1,5)'", "[1,5)", "[1,5)"),
@@ -106,13 +108,15 @@ CASES: list[tuple[Any, ...]] = [
 ]
 
 
-def is_new(type_: str, literal: str) -> bool:
-    """Whether a literal means something from version 17 on only."""
-    return type_ == "interval" and "infinity" in literal
+def since(type_: str, literal: str) -> int:
+    """The version from which on a literal of a type means something."""
+    if type_ == "interval" and "infinity" in literal:
+        return 17
+    return 15 if type_ == "numeric(5,-2)" else 14
 
 
 def test_values_have_full_fidelity_in_the_log_and_in_chunks(database: Database) -> None:
-    cases = [case for case in CASES if database.version >= 17 or not is_new(*case[:2])]
+    cases = [case for case in CASES if database.version >= since(*case[:2])]
     database.run("CREATE TYPE mood AS ENUM ('sad', 'so so', 'happy')")
     database.run("CREATE DOMAIN positive AS int CHECK (VALUE > 0)")
     columns = ", ".join(f"c{place} {type_}" for place, (type_, *_) in enumerate(cases))

@@ -119,8 +119,24 @@ def test_what_makes_no_sense_of_a_lookup_is_refused(flow: Flow):
         timeless.lookup(users(flow), wait="1 minute")
     with pytest.raises(InvalidFlow, match="say which moment"):
         clicks(flow).lookup(users(flow), keep="1 day")
-    with pytest.raises(InvalidFlow, match="watermark says how"):
-        clicks(flow).lookup(users(flow), at="at", wait="1 minute")
+
+
+def test_what_makes_no_sense_of_the_past_of_a_table_is_refused(flow: Flow):
+    timeless = flow.stream("sales", "user int, at timestamp", max_records_per_batch=9)
+    past = timeless.table(key="user", valid_from="at")
+    with pytest.raises(InvalidFlow, match="must name the column of the stream's event time"):
+        timeless.lookup(users(flow), at="at", wait="1 minute")
+    with pytest.raises(InvalidFlow, match="only known of one that is read"):
+        clicks(flow).lookup(past, at="at", wait="1 minute")
+    with pytest.raises(InvalidFlow, match="say what its event time is"):
+        clicks(flow).lookup(past, at="at")
+    timed = flow.stream("sales", "user int, at timestamp", time="at", max_records_per_batch=9)
+    clicks(flow).lookup(timed.table(key="user", valid_from="at"), at="at")
+
+
+def test_the_past_as_it_was_known_later_is_said_in_a_drawing(flow: Flow):
+    kept = clicks(flow).lookup(users(flow).where("city > 0"), at="at", wait="1 minute")
+    assert kept.node.label == ("lookup", "on user, at at, waits 1 minute")
 
 
 def test_what_makes_no_sense_between_tables_is_refused(flow: Flow):

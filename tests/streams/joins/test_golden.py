@@ -45,8 +45,8 @@ def patient() -> Flow:
     return flow
 
 
-def invoices() -> Flow:
-    flow = Flow("invoices")
+def invoices(name: str = "invoices", wait: str | None = None) -> Flow:
+    flow = Flow(name)
     sales = flow.stream(
         "sales",
         "invoice int, country string, sold_at timestamp",
@@ -56,7 +56,21 @@ def invoices() -> Flow:
     rates = flow.table(
         "rates", "country string, rate int, since timestamp", key="country", valid_from="since"
     )
-    flow.topic("invoices", sales.lookup(rates, on="country", at="sold_at"))
+    flow.topic("invoices", sales.lookup(rates, on="country", at="sold_at", wait=wait))
+    return flow
+
+
+def known() -> Flow:
+    return invoices("known", wait="1 hour")
+
+
+def repeated() -> Flow:
+    flow = Flow("repeated")
+    logins = flow.stream(
+        "logins", "id int, user string, at timestamp", time="at", watermark=IN_ORDER
+    )
+    pairs = logins.join(logins, on="user", within=("0 s", "1 minute"), condition="id < id_right")
+    flow.topic("repeated", pairs.select("user", "id", "id_right"))
     return flow
 
 
@@ -88,9 +102,28 @@ def revenue() -> Flow:
     return flow
 
 
+def captured() -> Flow:
+    flow = Flow("captured")
+    users = flow.table("users", "id int, name string, city string", key="id", format="debezium")
+    named = users.where("city is not null").select("id", "city", "upper(name) as name")
+    flow.topic("cities", named.group_by("city").agg(users="count(*)", first="min(name)"))
+    return flow
+
+
 FLOWS = {
     each.__name__: each
-    for each in (journeys, profiles, patient, invoices, timelines, orders, revenue)
+    for each in (
+        journeys,
+        profiles,
+        patient,
+        invoices,
+        known,
+        repeated,
+        timelines,
+        orders,
+        revenue,
+        captured,
+    )
 }
 CASES = [case for name in ("streams", "tables") for case in golden_cases(GOLDEN / f"{name}.txt")]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.streams import Flow
-from headrace.streams.errors import InvalidFlow
 from headrace.streams.time import Watermark
 from headrace.streams.windows import tumbling
 from headrace.testing import FlowHarness
@@ -44,16 +43,53 @@ def test_a_window_follows_a_lookup_that_follows_a_join(
     assert (hour["city"], hour["n"]) == ("London", 1)
 
 
-def test_an_operator_that_both_sides_are_made_by_is_refused(
+def test_events_wait_for_the_stream_that_a_table_is_made_of_unless_it_is_silent(
     flow_harness: Callable[[Flow], FlowHarness],
 ):
-    flow = Flow("twice")
-    people = flow.table("people", "id int, boss int", key="id")
-    cities = flow.table("cities", "boss int, city string", key="boss")
-    placed = people.join(cities, on="boss")
-    flow.topic("pairs", placed.join(placed, on="id", suffix="_2"))
-    with pytest.raises(InvalidFlow, match="used twice in one output"):
-        flow_harness(flow)
+    flow = Flow("held")
+    sales = flow.stream(
+        "sales", "id int, country string, at timestamp", time="at", watermark=IN_ORDER
+    )
+    impatient = Watermark(out_of_order="0 s", idle_after="1 minute")
+    rates = flow.stream(
+        "rates", "country string, rate int, since timestamp", time="since", watermark=impatient
+    )
+    past = rates.table(key="country", valid_from="since")
+    flow.topic("invoices", sales.lookup(past, on="country", at="at").select("id", "rate"))
+    harness = flow_harness(flow)
+    sold = [
+        {"id": hour, "country": "de", "at": f"2026-01-01T{hour}:00:00Z"} for hour in (10, 11, 12)
+    ]
+    harness.send("sales", *sold[:2])
+    harness.step()
+    assert harness.take("invoices") == []
+    for rate, since in ((19, "09:00"), (16, "10:30")):
+        harness.send("rates", {"country": "de", "rate": rate, "since": f"2026-01-01T{since}:00Z"})
+    harness.step()
+    assert harness.take("invoices") == [{"id": 10, "rate": 19}]
+    harness.advance("2 minutes")
+    harness.send("sales", sold[2])
+    harness.step()
+    assert harness.take("invoices") == [{"id": 11, "rate": 16}]
+
+
+def test_rows_meet_what_is_made_of_them(flow_harness: Callable[[Flow], FlowHarness]):
+    flow = Flow("shares")
+    sales = flow.table("sales", "id int, shop int, price int", key="id")
+    shops = flow.table("shops", "shop int, city string", key="shop")
+    placed = sales.join(shops, on="shop")
+    totals = placed.group_by("city").agg(total="sum(price)")
+    flow.topic("shares", placed.join(totals, on="city").select("id", "city", "price", "total"))
+    harness = flow_harness(flow)
+    harness.send("shops", {"shop": 1, "city": "Rome"}, {"shop": 2, "city": "Rome"})
+    harness.send("sales", {"id": 1, "shop": 1, "price": 30}, {"id": 2, "shop": 2, "price": 70})
+    harness.step()
+    harness.kill()
+    harness.restart()
+    harness.send("shops", {"shop": 2, "city": "Oslo"})
+    harness.step()
+    shares = {each["id"]: (each["city"], each["total"]) for each in harness.rows("shares")}
+    assert shares == {1: ("Rome", 30), 2: ("Oslo", 70)}
 
 
 @on_one_cluster

@@ -47,6 +47,32 @@ def rate(
     return {"country": country, "rate": percent, "since": since and at(since), "_deleted": deleted}
 
 
+def known_of(wait: int) -> JoinRun:
+    """Of changes that are recorded later than they claim, those that are known so long after."""
+    operator = VersionedLookup(
+        "invoices",
+        Side(SALES, ("country",), "sold_at"),
+        RATES.append(pa.field("claimed", MOMENT)),
+        ("country",),
+        "since",
+        {"country": "country"},
+        "sold_at",
+        wait=wait,
+        claim="claimed",
+    )
+    return JoinRun(
+        operator, {"events": SALES, "table": CHANGES.append(pa.field("claimed", MOMENT))}
+    )
+
+
+def recorded(at_time: str, claimed: str, percent: int | None, wait: int = 0) -> Row:
+    """A rate that is said to hold since a time, and was recorded at another."""
+    counts = max(at(claimed), at(at_time) - wait)
+    deleted = percent is None
+    row = {"country": "de", "rate": percent, "since": counts, "_deleted": deleted}
+    return {**row, "claimed": at(claimed)}
+
+
 def shown(rows: list[Row]) -> list[tuple[Any, ...]]:
     return [(row["item"], row["rate"]) for row in rows]
 
@@ -209,3 +235,47 @@ def test_what_makes_no_sense_is_refused():
         VersionedLookup("j", side, RATES, ("country",), "since", on, "item")
     with pytest.raises(InvalidFlow, match="There is no how='right'"):
         run_of("right")
+
+
+def test_a_change_counts_for_events_that_it_was_known_for_in_time():
+    run = known_of(wait=30 * MINUTE)
+    changes = [("09:00", "09:00", 19), ("10:20", "10:00", 16), ("11:00", "10:10", 7)]
+    rows = [recorded(*each, wait=30 * MINUTE) for each in changes]
+    times = ["09:59", "10:00", "10:29", "10:30", "10:31"]
+    run.batch(at("13:00"), table=rows, events=[sale(each, each) for each in times])
+    found = [("09:59", 19), ("10:00", 16), ("10:29", 16), ("10:30", 7), ("10:31", 7)]
+    assert shown(run.told) == found
+
+
+def test_a_correction_of_what_has_been_replaced_since_changes_nothing():
+    run = known_of(wait=0)
+    run.batch(table=[recorded("09:00", "09:00", 19), recorded("10:00", "10:00", 16)])
+    run.batch(table=[recorded("10:30", "09:30", 7)])
+    run.batch(at("13:00"), events=[sale(each, each) for each in ("09:45", "10:45")])
+    assert shown(run.told) == [("09:45", 19), ("10:45", 16)]
+
+
+def test_a_row_that_was_deleted_does_not_come_back_by_a_claim_from_before():
+    for together in (True, False):
+        run = known_of(wait=0)
+        rows = [recorded("09:00", "09:00", 19), recorded("10:00", "10:00", None)]
+        rows.append(recorded("10:30", "09:30", 7))
+        for part in [rows] if together else [[each] for each in rows]:
+            run.batch(table=part)
+        run.batch(at("13:00"), events=[sale(each, each) for each in ("09:45", "10:45")])
+        assert shown(run.told) == [("09:45", 19), ("10:45", None)]
+
+
+def test_events_wait_for_what_may_be_recorded_later():
+    run = known_of(wait=30 * MINUTE)
+    run.batch(at("10:00"), table=[recorded("09:00", "09:00", 19)], events=[sale("10:00")])
+    assert run.batch(at("10:30")) == []
+    assert shown(run.batch(at("10:30") + 1)) == [("tent", 19)]
+
+
+def test_a_change_that_comes_after_events_of_its_time_were_answered_is_counted():
+    run = run_of()
+    run.batch(at("10:00"), table=[rate("09:00", 19)], events=[sale("09:30")])
+    assert run.counts == {}
+    run.batch(at("10:01"), table=[rate("09:20", 16), rate("10:00", 7)])
+    assert run.counts == {"retroactive": 1}

@@ -1,4 +1,4 @@
-"""Random events joined batch by batch equal what a plain computation makes of all of them."""
+"""Random events joined batch by batch equal what SQL makes of all of them at once."""
 
 from collections import Counter
 from typing import Any
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headrace.streams.joins.sides import Side
 from headrace.streams.joins.within import HOW, WithinJoin
 from tests.streams.joins.bucket import JoinRun, Row
+from tests.streams.sql import query
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.int64())])
 FOREVER = 1_000_000
@@ -64,35 +65,19 @@ class Model:
             self.watermark = max(watermark, self.watermark or watermark)
 
     def results(self) -> Counter[Any]:
-        met = [
-            (left, right) for left in self.left for right in self.right if self._meet(left, right)
-        ]
-        found = Counter((*shown(left), *shown(right)) for left, right in met)
-        if self.how in ("left", "full"):
-            partners = {id(left) for left, _ in met}
-            for row in self.left:
-                if id(row) not in partners and self._over(row["t"] + self.after):
-                    found[(*shown(row), None, None)] += 1
-        if self.how in ("right", "full"):
-            partners = {id(right) for _, right in met}
-            for row in self.right:
-                if id(row) not in partners and self._over(row["t"] + self.before):
-                    found[(None, None, *shown(row))] += 1
-        return found
-
-    def _over(self, time: int) -> bool:
-        return self.watermark is not None and time < self.watermark
-
-    def _meet(self, left: Row, right: Row) -> bool:
-        return (
-            left["k"] == right["k"] is not None
-            and left["t"] - self.before <= right["t"] <= left["t"] + self.after
-            and (not self.condition or left["v"] < right["v"])
-        )
-
-
-def shown(row: Row) -> tuple[Any, ...]:
-    return (row["v"], row["t"])
+        """The join of all events; of those that are alone, those that can meet nobody any more."""
+        over = -FOREVER if self.watermark is None else self.watermark
+        sql = f"""
+            select l.v, l.t, r.v as v_right, r.t as t_right
+            from l {self.how} join r
+                on l.k = r.k and r.t between l.t - {self.before} and l.t + {self.after}
+                {"and l.v < r.v" if self.condition else ""}
+            where l.t is not null and r.t is not null
+                or r.t is null and l.t + {self.after} < {over}
+                or l.t is null and r.t + {self.before} < {over}
+        """
+        found = query(sql, {"l": (SCHEMA, self.left), "r": (SCHEMA, self.right)})
+        return Counter(tuple(row.values()) for row in found)
 
 
 def told(run: JoinRun) -> Counter[Any]:

@@ -12,7 +12,7 @@ from headrace.prometheus import served
 from headrace.streams.running.branches import Heard
 from headrace.streams.running.display import Lines, display_for, line_of
 from headrace.streams.running.metrics import exposition
-from headrace.streams.running.progress import QueryProgress, QueryState, Tally
+from headrace.streams.running.progress import RECENT_BATCHES, QueryProgress, QueryState, Tally
 from headrace.streams.running.screen import Bar, CatchingUp, Screen
 from headrace.streams.sinks.applying import Applied
 from headrace.streams.sinks.contract import Batch
@@ -32,9 +32,18 @@ class Progress:
         self.numInputRows = rows
         self.processedRowsPerSecond = 100.0
         self.durationMs = {"triggerExecution": 50, **({} if idle else {"addBatch": 40})}
+        self.timestamp = f"2026-01-01T10:00:{batch:02}.000Z"
         self.sources = [Source(end - rows, end)]
         self.sink = Sink()
+        self.stateOperators = [StateOperator()]
         self.observedMetrics: dict[str, dict[str, int | None]] = {}
+
+
+class StateOperator:
+    """Something that keeps state."""
+
+    numRowsTotal = 30  # noqa: N815 - Spark's name
+    memoryUsedBytes = 4000  # noqa: N815 - Spark's name
 
 
 class Sink:
@@ -69,6 +78,24 @@ def test_batches_are_added_up_once_and_idle_triggers_are_none():
     now = tally.now
     assert (now.batch, now.read, now.lag, now.backlog, now.batch_ms) == (1, 12, 10, 15, 50)
     assert now.rate == 0.0
+
+
+def test_the_last_batches_are_remembered_with_what_they_read():
+    tally = Tally("shop", "large")
+    query = Query(Progress(0, 5, end=5), Progress(1, 7, end=12), Progress(2, 0, idle=True, end=12))
+    tally.look_at(query)  # type: ignore[arg-type]
+    first, second = tally.now.recent
+    assert (first.number, second.number) == (0, 1)
+    assert second.reads == {"orders": {"0": (5, 12)}}
+    assert (second.started_ms, second.took_ms) == (1_767_261_601_000, 50)
+    assert second.split_ms == {"addBatch": 40}
+    assert (tally.now.state_rows, tally.now.state_bytes) == (30, 4000)
+
+    many = Query(*(Progress(number, 1, end=number + 1) for number in range(60)))
+    tally = Tally("shop", "large")
+    tally.look_at(many)  # type: ignore[arg-type]
+    assert len(tally.now.recent) == RECENT_BATCHES
+    assert tally.now.recent[-1].number == 59
 
 
 def test_what_is_written_counts_when_it_is_known_what_was_read_for_it():

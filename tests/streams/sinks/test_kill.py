@@ -218,7 +218,8 @@ def test_without_transactions_a_kill_writes_rows_twice(
 ):
     for _ in range(5):
         copied = copy_under_fire(cluster, new_topic, spark_master, Delivery.AT_LEAST_ONCE, kills=1)
-        if not copied.hits[BETWEEN]:
+        # A kill between two batches, or before anything of one is written, repeats nothing.
+        if len(copied.found) > copied.count:
             break
     assert sorted(set(copied.found)) == list(range(copied.count))
     assert len(copied.found) > copied.count

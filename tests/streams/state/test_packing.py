@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from headrace.streams.state import blobs
 from headrace.streams.state.blobs import from_blob, schema_to_text
 from headrace.streams.state.bucket import Job
 from headrace.streams.state.hashing import KEYS, hashes
@@ -59,6 +60,26 @@ def test_with_a_watermark_every_bucket_hears_from_every_task():
     assert {(row["task"], row["bucket"]) for row in heard} == {
         (task, bucket) for task in (0, 1) for bucket in bucket_keys(4)
     }
+
+
+def test_many_rows_of_one_bucket_are_several_blobs_in_their_order(monkeypatch):
+    monkeypatch.setattr(blobs, "LARGEST", 400)
+    rows = _packed(tasks=[range(200)], buckets=2)
+    for bucket in bucket_keys(2):
+        found = [row for row in rows if row["bucket"] == bucket]
+        assert len(found) > 1
+        assert [row["part"] for row in found] == list(range(len(found)))
+        keys = [each["k"] for row in found for each in from_blob(row["rows"]).to_pylist()]
+        assert keys == sorted(keys)
+    assert sum(from_blob(row["rows"]).num_rows for row in rows) == 200
+
+
+def test_a_large_table_is_several_blobs_and_a_row_is_never_divided():
+    table = pa.table({"text": ["a" * 700_000, "b" * 700_000, "c" * 3_000_000, "d"]})
+    found = [from_blob(each) for each in blobs.to_blobs(table)]
+    assert len(found) == 4
+    assert pa.concat_tables(found).equals(table)
+    assert list(blobs.to_blobs(table.slice(0, 0))) == []
 
 
 def test_a_task_without_rows_says_nothing():

@@ -16,9 +16,9 @@ from headrace.streams.tables.finding import found
 from headrace.streams.tables.joined import TableJoin
 from headrace.streams.tables.keys import HOW, joined_key
 from headrace.streams.tables.sides import TableSide
+from tests.streams.sql import query
 from tests.streams.tables.buckets import Reader, Row, in_order
 from tests.streams.tables.chains import JoinChain, Source
-from tests.streams.tables.sql import query
 
 INT, TEXT = pa.int64(), pa.string()
 
@@ -102,8 +102,8 @@ def sql_join(case: Case, how: str, left: Source, right: Source) -> Any:
     return query(
         sql,
         {
-            "l": (left.schema.names, list(left.rows.values())),
-            "r": (right.schema.names, list(right.rows.values())),
+            "l": (left.schema, list(left.rows.values())),
+            "r": (right.schema, list(right.rows.values())),
         },
     )
 

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from headrace.streams.tables.changes import CHANGES
 from headrace.streams.tables.sides import TableSide
 from headrace.streams.tables.top_n import TopN
+from tests.streams.sql import query
 from tests.streams.tables.buckets import Buckets, Reader, Row, in_order
 from tests.streams.tables.chains import JoinChain, Source
-from tests.streams.tables.sql import query
 
 POSTS = pa.schema({"id": pa.int64(), "sender": pa.string(), "text": pa.string(), "at": pa.int64()})
 FOLLOWS = pa.schema({"reader": pa.string(), "followed": pa.string()})
 NEWEST = 2
 TIMELINES = f"""
-    select id, sender, text, at, reader, followed from (
-        select *, row_number() over (partition by reader order by at desc, id) as place
+    select id, sender, text, "at", reader, followed from (
+        select *, row_number() over (partition by reader order by "at" desc, id) as place
         from posts join follows on sender = followed
     ) where place <= {NEWEST}
 """
@@ -166,7 +166,7 @@ def test_timelines_equal_the_sql_after_every_batch(batches: list[Any]):
             timelines.restart()
         timelines.batch(posts, follows)
         tables = {
-            "posts": (POSTS.names, list(timelines.posts.rows.values())),
-            "follows": (FOLLOWS.names, list(timelines.follows.rows.values())),
+            "posts": (POSTS, list(timelines.posts.rows.values())),
+            "follows": (FOLLOWS, list(timelines.follows.rows.values())),
         }
         assert timelines.reader.rows == in_order(query(TIMELINES, tables))

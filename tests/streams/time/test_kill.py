@@ -3,14 +3,8 @@
 One kill by default; `--kills 20` for as many as that.
 """
 
-import contextlib
-import os
 import random
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +13,7 @@ import pytest
 
 from tests.clusters import HEADRACE, Cluster
 from tests.conftest import TopicFactory
+from tests.streams.killing import Driver
 from tests.streams.time.window_driver import RECORDS_PER_BATCH, settings_of, windows
 from tests.streams.topics import Topics
 
@@ -26,9 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
-
-_SECONDS = 300.0
-"""In which a driver has to do something."""
 
 _BATCHES_PER_KILL = 4
 
@@ -59,13 +51,10 @@ def test_windows_of_a_flow_that_is_killed_say_the_same(
     command += [cluster.bootstrap, str(tmp_path), name, source, *killed]
     chance = random.Random(kills)
     planned = tmp_path / name / killed[0] / "spark" / "offsets"
+    driver = Driver(command, tmp_path / "driver.log", planned)
     for _ in range(kills):
-        with running(command, tmp_path / "driver.log") as driver:
-            wanted = batches(planned) + chance.randint(1, 3)
-            await_batch(driver, planned, wanted)
-            time.sleep(chance.uniform(0, 1.0))
-    with running(command, tmp_path / "driver.log") as driver:
-        assert driver.wait(_SECONDS) == 0, (tmp_path / "driver.log").read_text()[-6000:]
+        driver.kill(chance)
+    driver.finish()
 
     for mine, theirs in zip(killed, calm, strict=True):
         found = topics.read(mine)
@@ -85,29 +74,3 @@ def events(count: int) -> list[dict[str, Any]]:
         {"n": number, "at": (begin + timedelta(seconds=number / 5 - delay())).isoformat()}
         for number in range(count)
     ]
-
-
-@contextlib.contextmanager
-def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A driver, killed with all of its processes unless it has ended by itself."""
-    with log.open("ab") as file:
-        driver = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
-    try:
-        yield driver
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-
-
-def batches(planned: Path) -> int:
-    """How many batches a query has begun."""
-    return sum(each.name.isdecimal() for each in planned.iterdir()) if planned.exists() else 0
-
-
-def await_batch(driver: subprocess.Popen[bytes], planned: Path, wanted: int) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while batches(planned) < wanted:
-        assert driver.poll() is None, "the driver has ended by itself"
-        assert time.monotonic() < deadline, f"no batch {wanted} in {planned}"
-        time.sleep(0.02)

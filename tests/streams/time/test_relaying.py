@@ -11,6 +11,9 @@ from headrace.streams.time import Watermark
 from headrace.streams.time.control import Observation
 from headrace.streams.time.observed import _Step
 from headrace.streams.time.relaying import _unpacking
+from headrace.streams.time.standing import Memory
+
+MEMORY = Memory(7, 100, {"input/clicks-0": (60, 2), "input/clicks-1": (100, 7)}, patience=5)
 
 
 def passed(rules: Watermark, *batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -67,7 +70,8 @@ def test_a_task_without_rows_tells_its_clock_and_one_without_anything_nothing():
 def test_an_operator_tells_how_far_each_bucket_has_come_but_for_its_corrections():
     said = pa.table({"n": pa.array([5, 6])})
     statistics = pa.Table.from_pylist(
-        [{"bucket": 3, "watermark": 100, "clock": 7}], schema=STATISTICS_SCHEMA
+        [{"bucket": 3, "watermark": 100, "clock": 7, "memory": MEMORY.written()}],
+        schema=STATISTICS_SCHEMA,
     )
     early = pa.Table.from_pylist([{"bucket": 4, "clock": 7}], schema=STATISTICS_SCHEMA)
     untold = pa.Table.from_pylist([{"bucket": 5, "watermark": 1}], schema=STATISTICS_SCHEMA)
@@ -82,6 +86,10 @@ def test_an_operator_tells_how_far_each_bucket_has_come_but_for_its_corrections(
     rows = pa.Table.from_batches(list(unpack([tagged]))).to_pylist()
     assert [each["n"] for each in rows] == [5, 6, None, None]
     assert [Observation.from_bytes(each[CONTROL]) for each in rows[2:]] == [
-        Observation(7, promises={"window/3": 90}),
+        Observation(
+            7,
+            promises={"window/3": 90},
+            origins={"clicks-1": (100, 7, False), "clicks-0": (60, 2, True)},
+        ),
         Observation(7),
     ]

@@ -15,6 +15,7 @@ from headrace.streams.time.standing import Standing, standing_of
 from headrace.streams.time.tracker import Tracker
 
 SECOND = 1_000_000
+IN_ORDER = Watermark(out_of_order="0 s")
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -192,6 +193,31 @@ def test_a_watermark_of_negative_durations_is_refused():
         Watermark(idle_after="0 s")
 
 
+def test_behind_another_operator_it_is_the_sources_of_that_which_are_named():
+    tracker = Tracker({"input": IN_ORDER})
+    origins = {"clicks-0": (60 * SECOND, 1, False), "clicks-1": (90 * SECOND, 2, True)}
+    told = Observation(5, promises={"window/3": 50 * SECOND}, origins=origins)
+    bounds = tracker.observe("input", pl.DataFrame({CONTROL: [told.to_bytes()]}))
+    memory, watermark = tracker.advance("", bounds)
+    assert watermark == 50 * SECOND
+    found = standing_of(memory)
+    assert found is not None
+    assert [(each.name, each.bound // SECOND, each.idle) for each in found.sources] == [
+        ("clicks-0", 60, False),
+        ("clicks-1", 90, True),
+    ]
+    assert found.holding == "clicks-0"
+    # Who is told of no more is gone, and what is not told of at all stays.
+    told = Observation(6, promises={"window/3": 70 * SECOND}, origins={"clicks-1": (95, 6, False)})
+    bounds = tracker.observe("input", pl.DataFrame({CONTROL: [told.to_bytes()]}))
+    memory, _ = tracker.advance(memory, bounds)
+    memory, watermark = tracker.advance(memory, {})
+    assert watermark == 70 * SECOND
+    again = standing_of(memory)
+    assert again is not None
+    assert [each.name for each in again.sources] == ["clicks-1"]
+
+
 class Joined:
     """A tracker of two inputs with its memory."""
 
@@ -208,9 +234,6 @@ class Joined:
             bounds |= self.tracker.observe(name, pl.DataFrame({CONTROL: [told.to_bytes()]}))
         self.memory, watermark = self.tracker.advance(self.memory, bounds)
         return None if watermark is None else watermark // SECOND
-
-
-IN_ORDER = Watermark(out_of_order="0 s")
 
 
 def test_two_inputs_wait_for_each_other_by_their_own_rules():

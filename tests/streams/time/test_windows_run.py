@@ -64,7 +64,7 @@ def test_wrong_clocks_are_corrected_and_counted_in_a_run_and_in_a_batch(
     spark: "SparkSession", cluster: Cluster, tmp_path: Path, fresh_name: str
 ):
     topics = Topics(cluster.bootstrap)
-    source, counts = f"{fresh_name}-in", f"{fresh_name}-counts"
+    source, counts, hours = (f"{fresh_name}-{each}" for each in ("in", "counts", "hours"))
     flow = Flow(fresh_name, settings=topics.settings(tmp_path), spark=spark)
     told = flow.stream(source, "who string, o timestamp, s timestamp, r timestamp")
     rules = Watermark(out_of_order="0 s", by="who", max_ahead="1 day")
@@ -73,6 +73,7 @@ def test_wrong_clocks_are_corrected_and_counted_in_a_run_and_in_a_batch(
     )
     table = events.where("who <> 'bob'").window(tumbling("1 minute")).agg(n="count(*)")
     flow.topic(counts, table)
+    flow.topic(hours, table.changes().window(tumbling("1 hour")).agg(n="sum(n)"))
 
     def event(who: str, *clocks: str) -> dict[str, object]:
         return {"who": who, **dict(zip("osr", [f"{each}Z" for each in clocks], strict=True))}
@@ -89,10 +90,15 @@ def test_wrong_clocks_are_corrected_and_counted_in_a_run_and_in_a_batch(
         event("eve", "2020-01-01T00:00:00", "2020-01-01T00:00:00", f"{day}10:01:40"),
         event("mal", "2031-01-01T00:00:00", "2031-01-01T00:00:00", "2031-01-01T00:00:00"),
     )
-    (query,) = flow.run(once=True).queries
+    query, behind = flow.run(once=True).queries
     assert (query.read, query.written, query.late, query.implausible) == (7, 1, 0, 3)
     assert query.time is not None
     assert [each.name for each in query.time.sources] == ["ada", "bob", "eve"]
+    # Windows behind windows are held back by the same, and not by what is in between.
+    assert behind.time is not None
+    assert behind.time.holding == "ada"
+    bounds = [(each.name, each.bound) for each in query.time.sources]
+    assert [(each.name, each.bound) for each in behind.time.sources] == bounds
     assert (query.time.holding, moment_of(query.time.watermark or 0)) == ("ada", f"{day}10:01:00Z")
     assert [value["n"] for _, value in topics.read(counts)] == [3]  # type: ignore[index]
     rows = flow.batch().df(table).orderBy("window_start").collect()

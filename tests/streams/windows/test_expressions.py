@@ -6,7 +6,7 @@ from headrace.streams.windows.aggregates.collecting import CountDistinct
 from headrace.streams.windows.aggregates.errors import InvalidAggregate
 from headrace.streams.windows.aggregates.kll import Quantile
 from headrace.streams.windows.aggregates.sums import Count, Sum
-from headrace.streams.windows.expressions import Applied, taken_apart
+from headrace.streams.windows.expressions import taken_apart
 from headrace.streams.windows.measures import Call
 
 
@@ -72,7 +72,7 @@ def test_a_filter_becomes_part_of_the_argument():
 
 
 def test_an_aggregate_of_ones_own_is_applied_to_expressions():
-    parts = taken_apart({"mine": Applied(Sum(), ("a + b",))})
+    parts = taken_apart({"mine": Sum().of("a + b")})
     assert parts.arguments == {"_argument_0": "a + b"}
     assert parts.results == {"mine": "`Sum(a + b)`"}
 

@@ -23,3 +23,13 @@ def moment(text: str, zone: str = "UTC", fold: int = 0) -> int:
     """A moment in ISO 8601, in a zone."""
     there = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone), fold=fold)
     return int(there.timestamp()) * SECOND
+
+
+def of_day(time: int | datetime) -> str:
+    """The time of day of a moment in UTC.
+
+    >>> of_day(at("10:03:39"))
+    '10:03:39'
+    """
+    known = time if isinstance(time, datetime) else datetime.fromtimestamp(time / SECOND, UTC)
+    return known.strftime("%H:%M:%S")

@@ -6,7 +6,7 @@ schemas, everything is `{"schema": ..., "payload": ...}` as Kafka Connect's JSON
 """
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -21,7 +21,6 @@ from headrace.capture.changes import (
     Table,
     TableName,
     Truncate,
-    TypeKind,
 )
 from headrace.capture.envelope.columns import Columns
 from headrace.capture.envelope.modes import Modes
@@ -48,42 +47,37 @@ NO_KEY: Final = b"null"
 MESSAGES: Final = "message"
 """How the name of the topic of messages ends."""
 
-_WHOLE: Final = (TypeKind.INT16, TypeKind.INT32, TypeKind.INT64)
+_LETTERS: Final = {op: op.value for op in Op}
+"""Looked up, which is faster than asking."""
 
-Counted = Callable[[TableName], dict[str, Any] | None]
+Counted = Callable[[TableName], dict[str, Any]]
 """The `transaction` block of the next event of a table."""
-
-
-def _not_counted(name: TableName) -> None:
-    return None
 
 
 class _TableEncoder:
     """Everything about one version of a table that is the same for all its rows."""
 
-    __slots__ = ("key", "key_head", "name", "number", "row", "table", "topic", "value_head")
+    __slots__ = ("key", "key_head", "name", "row", "tail", "topic", "value_head")
 
     def __init__(self, envelope: "DebeziumEnvelope", table: Table) -> None:
-        self.table = table
         self.name = table.name
         self.topic = topic_of(envelope.prefix, table.name)
         self.row = Columns(table, envelope.modes)
         self.key = Columns(table, envelope.modes, table.key) if table.key else None
-        self.key_head = self.value_head = b""
+        self.key_head = self.value_head = self.tail = b""
         if envelope.schemas:
+            self.tail = b"}"
             value = envelope_schema(self.topic, self.row.fields, envelope.source_schema)
             self.value_head = _head(value)
             if self.key is not None:
                 self.key_head = _head(key_schema(self.topic, self.key.fields))
-        self.number = None
-        """How a key is written that is a single whole number, as most are."""
-        if self.key is not None and len(table.key) == 1:
-            column = table.columns[table.key[0]]
-            if column.type.kind in _WHOLE:
-                # A percent sign in the column's name is not ours.
-                name = orjson.dumps(column.name).replace(b"%", b"%%")
-                tail = b"}}" if self.key_head else b"}"
-                self.number = self.key_head.replace(b"%", b"%%") + b"{" + name + b":%d" + tail
+
+    def key_of(self, row: Row) -> bytes | None:
+        """The key of a row's records."""
+        if self.key is None:
+            return None
+        written = self.key.written(row)
+        return b"%b%b}" % (self.key_head, written) if self.key_head else written
 
 
 def _head(schema: dict[str, Any]) -> bytes:
@@ -129,7 +123,7 @@ class DebeziumEnvelope:
         return self._encoder(table).topic
 
     def change(
-        self, change: RowChange, begin: Begin | None, counted: Counted = _not_counted
+        self, change: RowChange, begin: Begin | None, counted: Counted | None = None
     ) -> list[Record]:
         """The records of a row's change; `begin` is None of a row that a snapshot read."""
         op, table, before, after, place = change
@@ -140,15 +134,24 @@ class DebeziumEnvelope:
                 return self._changed_key(encoder, before, after, begin, place, counted)
         told = before if after is None else after
         assert told is not None
-        key = self._key(encoder, told)
+        key = encoder.key_of(told)
         value = self._value(encoder, op, before, after, begin, place, counted)
         records = [Record(encoder.topic, key, value)]
         if op is Op.DELETE and self._tombstones and key is not None:
             records.append(Record(encoder.topic, key, None))
         return records
 
+    def rows(self, table: Table, rows: Iterable[Row], place: Any) -> Iterator[Record]:
+        """The records of rows that a snapshot read, all at this place."""
+        encoder = self._encoder(table)
+        head = encoder.value_head + b'{"before":null,"after":'
+        tail = self._rest(encoder.name, Op.READ, None, place, None) + encoder.tail
+        topic, key_of, written = encoder.topic, encoder.key_of, encoder.row.written
+        for row in rows:
+            yield Record(topic, key_of(row), b"%b%b%b" % (head, written(row), tail))
+
     def truncate(
-        self, truncate: Truncate, begin: Begin | None, counted: Counted = _not_counted
+        self, truncate: Truncate, begin: Begin | None, counted: Counted | None = None
     ) -> list[Record]:
         """The record of a truncated table, for every partition of its topic."""
         encoder = self._encoder(truncate.table)
@@ -157,7 +160,7 @@ class DebeziumEnvelope:
         return [Record(encoder.topic, key, value, everywhere=True)]
 
     def message(
-        self, message: Message, begin: Begin | None, counted: Counted = _not_counted
+        self, message: Message, begin: Begin | None, counted: Counted | None = None
     ) -> list[Record]:
         """The record of a message that an application wrote into the log."""
         now = self._now_ns()
@@ -165,8 +168,8 @@ class DebeziumEnvelope:
         payload = {
             "op": Op.MESSAGE,
             "ts_ms": now // 1_000_000,
-            "source": self._origin(None, begin, message.place, now, snapshot="false"),
-            "transaction": counted(TableName(MESSAGES, message.prefix)),
+            "source": orjson.Fragment(self._origin(None, begin, message.place, now, "false")),
+            "transaction": counted and counted(TableName(MESSAGES, message.prefix)),
             "message": {"prefix": message.prefix, "content": content},
         }
         key: dict[str, Any] = {"prefix": message.prefix}
@@ -191,28 +194,19 @@ class DebeziumEnvelope:
         after: Row,
         begin: Begin | None,
         place: Any,
-        counted: Counted,
+        counted: Counted | None,
     ) -> list[Record]:
         assert encoder.key is not None
-        old, new = self._key(encoder, before), self._key(encoder, after)
+        old, new = encoder.key_of(before), encoder.key_of(after)
         gone = self._value(encoder, Op.DELETE, before, None, begin, place, counted)
         come = self._value(encoder, Op.INSERT, None, after, begin, place, counted)
         # Headers have no schemas.
-        to_new: Headers = [(NEW_KEY, orjson.dumps(encoder.key.of(after)))]
-        to_old: Headers = [(OLD_KEY, orjson.dumps(encoder.key.of(before)))]
+        to_new: Headers = [(NEW_KEY, encoder.key.written(after))]
+        to_old: Headers = [(OLD_KEY, encoder.key.written(before))]
         records = [Record(encoder.topic, old, gone, to_new)]
         if self._tombstones:
             records.append(Record(encoder.topic, old, None, to_new))
         return [*records, Record(encoder.topic, new, come, to_old)]
-
-    def _key(self, encoder: _TableEncoder, row: Row) -> bytes | None:
-        if encoder.key is None:
-            return None
-        if encoder.number is not None:
-            number: int = row[encoder.table.key[0]]
-            return encoder.number % number
-        written = orjson.dumps(encoder.key.of(row))
-        return encoder.key_head + written + b"}" if encoder.key_head else written
 
     def _value(
         self,
@@ -222,39 +216,44 @@ class DebeziumEnvelope:
         after: Row | None,
         begin: Begin | None,
         place: Any,
-        counted: Counted,
+        counted: Counted | None,
     ) -> bytes:
-        now = self._now_ns()
-        written = orjson.dumps(
-            {
-                "before": None if before is None else encoder.row.of_former(before),
-                "after": None if after is None else encoder.row.of(after),
-                "source": self._origin(
-                    encoder.name,
-                    begin,
-                    place,
-                    now,
-                    snapshot="false" if begin is not None else SNAPSHOT,
-                ),
-                "transaction": counted(encoder.name),
-                "op": op.value,
-                "ts_ms": now // 1_000_000,
-                "ts_us": now // 1000,
-                "ts_ns": now,
-            }
+        transaction = None if counted is None else counted(encoder.name)
+        return b'%b{"before":%b,"after":%b%b%b' % (
+            encoder.value_head,
+            b"null" if before is None else encoder.row.written(before, former=True),
+            b"null" if after is None else encoder.row.written(after),
+            self._rest(encoder.name, op, begin, place, transaction),
+            encoder.tail,
         )
-        return encoder.value_head + written + b"}" if encoder.value_head else written
+
+    def _rest(
+        self,
+        name: TableName,
+        op: Op,
+        begin: Begin | None,
+        place: Any,
+        transaction: dict[str, Any] | None,
+    ) -> bytes:
+        """What follows the rows."""
+        now = self._now_ns()
+        origin = self._origin(name, begin, place, now, SNAPSHOT if begin is None else "false")
+        block = "null" if transaction is None else orjson.dumps(transaction).decode()
+        return (
+            f',"source":{origin},"transaction":{block},"op":"{_LETTERS[op]}",'
+            f'"ts_ms":{now // 1_000_000},"ts_us":{now // 1000},"ts_ns":{now}}}'
+        ).encode()
 
     def _origin(
-        self, name: TableName | None, begin: Begin | None, place: Any, now: int, *, snapshot: str
-    ) -> orjson.Fragment:
-        """The `source` block."""
+        self, name: TableName | None, begin: Begin | None, place: Any, now: int, snapshot: str
+    ) -> str:
+        """The `source` block, as JSON."""
         source = self._source
         if (database := self._databases.get(name)) is None:
             database = orjson.dumps(source.database_of(name)).decode()
             self._databases[name] = database
         time_us = now // 1000 if begin is None else begin.time_us
-        return orjson.Fragment(
+        return (
             f'{self._origin_head}{time_us // 1000},"snapshot":"{snapshot}","db":{database},'
             f'"sequence":{source.sequence(begin, place)},"ts_us":{time_us},"ts_ns":{time_us}000,'
             f"{source.origin(name, begin, place)}}}"

@@ -1,9 +1,7 @@
 """The plain row: a record's value is the row as it is now, and what happened is in its headers."""
 
-from collections.abc import Callable
-from typing import Final
-
-import orjson
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 from headrace.capture.changes import Begin, Message, Op, Row, RowChange, Table, Truncate
 from headrace.capture.envelope.columns import Columns
@@ -60,16 +58,24 @@ class PlainEnvelope:
         if after is None:
             assert before is not None
             if key is None:
-                value = orjson.dumps(columns.of_former(before))
+                value = columns.written(before, former=True)
                 return [Record(topic, None, value, headers)]
-            return [Record(topic, _key(key, before), None, headers)]
+            return [Record(topic, key.written(before), None, headers)]
         records = []
         if key is not None and before is not None and table.key_of(before) != table.key_of(after):
             gone = self._headers(Op.DELETE, begin)
-            records.append(Record(topic, _key(key, before), None, gone))
-        row = orjson.dumps(columns.of(after))
-        records.append(Record(topic, None if key is None else _key(key, after), row, headers))
+            records.append(Record(topic, key.written(before), None, gone))
+        row = columns.written(after)
+        records.append(Record(topic, None if key is None else key.written(after), row, headers))
         return records
+
+    def rows(self, table: Table, rows: Iterable[Row], place: Any) -> Iterator[Record]:
+        """The records of rows that a snapshot read, all at this place."""
+        topic, columns, key = self._encoder(table)
+        headers = self._headers(Op.READ, None)
+        for row in rows:
+            written = None if key is None else key.written(row)
+            yield Record(topic, written, columns.written(row), headers)
 
     def truncate(
         self, truncate: Truncate, begin: Begin | None, counted: Counted | None = None
@@ -105,7 +111,3 @@ class PlainEnvelope:
             (TIME, b"%d" % (begin.time_us // 1000)),
             (TRANSACTION, self._source.transaction_id(begin).encode()),
         ]
-
-
-def _key(key: Columns, row: Row) -> bytes:
-    return orjson.dumps(key.of(row))

@@ -29,6 +29,7 @@ from headrace.capture.changes import (
 )
 from headrace.capture.errors import BrokenStream, PositionLost
 from headrace.capture.mariadb.cells import Cell
+from headrace.capture.mariadb.conditions import Judge
 from headrace.capture.mariadb.gtid import MariadbPosition, MysqlPosition
 from headrace.capture.mariadb.statements import Deed, effects_of
 from headrace.capture.mariadb.tablemap import TableMap, packed, parse_table_map
@@ -107,6 +108,9 @@ class RowReader(NamedTuple):
 
     zeros: tuple[int, ...] = ()
     """Which of the told columns have a zero where a date is impossible: those that must be."""
+
+    keeps: Judge | None = None
+    """Which rows are told; all if None."""
 
 
 class Log(NamedTuple):
@@ -335,12 +339,29 @@ class Decoder:
                     continue
                 told.append(Watermark(str(first[1]), at))
             elif kind in _WRITES:
-                told.append(RowChange(Op.INSERT, reader.table, None, first, at))
+                told += _judged(RowChange(Op.INSERT, reader.table, None, first, at), reader)
             elif kind in _UPDATES:
                 second, place = _row(data, place, present_after, reader)
-                told.append(RowChange(Op.UPDATE, reader.table, first, second, at))
+                told += _judged(RowChange(Op.UPDATE, reader.table, first, second, at), reader)
             else:
-                told.append(RowChange(Op.DELETE, reader.table, first, None, at))
+                told += _judged(RowChange(Op.DELETE, reader.table, first, None, at), reader)
+
+
+def _judged(change: RowChange, reader: RowReader) -> tuple[RowChange, ...]:
+    """A change as those see it who know nothing of rows that fail the condition.
+
+    To them, a row that fails it from here on is deleted, and one that no longer fails it is new.
+    """
+    if (keeps := reader.keeps) is None:
+        return (change,)
+    _, table, before, after, place = change
+    was = before is not None and keeps(before) is True
+    becomes = after is not None and keeps(after) is True
+    if was and becomes:
+        return (change,)
+    if was:
+        return (RowChange(Op.DELETE, table, before, None, place),)
+    return (RowChange(Op.INSERT, table, None, after, place),) if becomes else ()
 
 
 def _row(data: bytes, place: int, present: bytes, reader: RowReader) -> tuple[Row, int]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from headrace.capture.changes import Column, Row, Table, TableName, TypeKind
 from headrace.capture.errors import CaptureError
 from headrace.capture.mariadb.catalog import parser_of
+from headrace.capture.mariadb.conditions import Judge
 from headrace.capture.mariadb.connection import ask, explained, quoted
 from headrace.capture.source import Chunk, KeyRange, size_of
 
@@ -67,7 +68,7 @@ class MariadbReader:
                 ask(connection, "ROLLBACK")
         width = len(table.columns)
         last = tuple(map(_text, rows[-1][width:])) if rows else None
-        parsed = [parser.row(row[:width]) for row in rows]
+        parsed = [row for each in rows if parser.keeps(row := parser.row(each[:width]))]
         return Chunk(table, parsed, last, len(rows) < limit, size_of(rows))
 
     def estimate(self, name: TableName) -> int:
@@ -130,9 +131,13 @@ class RowParser:
         table: The columns that are told.
         masked: Which of them are hidden.
         mask: What stands for those.
+        judge: Which rows are told; all if None.
     """
 
-    def __init__(self, table: Table, masked: Sequence[bool], mask: str) -> None:
+    def __init__(
+        self, table: Table, masked: Sequence[bool], mask: str, judge: Judge | None = None
+    ) -> None:
+        self._judge = judge
         self.expressions = [
             f"IF({quoted(column.name)} IS NULL, NULL, '{mask}')" if hidden else _asked(column)
             for column, hidden in zip(table.columns, masked, strict=True)
@@ -143,6 +148,10 @@ class RowParser:
             if not hidden and (parse := parser_of(column.type)) is not None
         ]
         self._zeros = zeros_of(table)
+
+    def keeps(self, row: Row) -> bool:
+        """Whether a row is told."""
+        return self._judge is None or self._judge(row) is True
 
     def row(self, texts: tuple[Any, ...]) -> Row:
         """The values of a row."""

@@ -12,7 +12,8 @@ from headrace.capture.errors import (
     InvalidCapture,
     PositionLost,
 )
-from headrace.capture.naming import database_url, shown
+from headrace.capture.naming import database_url
+from headrace.settings.address import shown
 
 SCHEMES: Final = ("mariadb", "mysql")
 """How the URL of such a database begins."""
@@ -22,7 +23,8 @@ _OPTIONS: Final = {"ssl_ca", "ssl_cert", "ssl_key", "unix_socket"}
 _LOST: Final = {1040, 1053, 1077, 1129, 1159, 1160, 1161, 1203, 2002, 2003, 2006, 2013, 2055}
 """Numbers of errors that another try may not see."""
 
-_NOT_LET_IN: Final = {1044, 1045, 1049, 1698}
+_NO_RIGHTS: Final = 1044
+_NOT_LET_IN: Final = {_NO_RIGHTS, 1045, 1049, 1698}
 _LOG_GONE: Final = {1236, 1373}
 
 
@@ -97,7 +99,10 @@ def meaning_of(error: Exception, url: str) -> CaptureError:
     if isinstance(error, OSError) or code in _LOST or code == 0:
         return DatabaseUnreachable(f"No connection to {shown(url)}: {text}")
     if code in _NOT_LET_IN:
-        return DatabaseUnreachable(f"{shown(url)} did not let us in: {text} ({code})")
+        remedy = ". Run GRANT SELECT on its tables first; --check then says what else is missing"
+        return DatabaseUnreachable(
+            f"{shown(url)} did not let us in: {text} ({code}){remedy if code == _NO_RIGHTS else ''}"
+        )
     if code in _LOG_GONE:
         return PositionLost(
             f"{shown(url)} does not have the log behind the capture's position any more, or never "

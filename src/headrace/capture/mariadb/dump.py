@@ -8,7 +8,7 @@ from typing import Any, Final
 from headrace.capture.errors import BrokenStream
 from headrace.capture.mariadb.connection import driver, meaning_of
 from headrace.capture.mariadb.gtid import MysqlPosition
-from headrace.capture.naming import shown
+from headrace.settings.address import shown
 
 _DUMP, _DUMP_GTID = 0x12, 0x1E
 _THROUGH_GTID: Final = 0x04

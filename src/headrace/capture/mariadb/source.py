@@ -22,14 +22,16 @@ from headrace.capture.mariadb.catalog import (
 )
 from headrace.capture.mariadb.cells import Cell, cell_of
 from headrace.capture.mariadb.chunks import MariadbReader, RowParser, zeros_of
+from headrace.capture.mariadb.conditions import Condition, Judge
 from headrace.capture.mariadb.connection import answers, connect, explained, parameters_of
 from headrace.capture.mariadb.dump import Dump
 from headrace.capture.mariadb.setup import Setup, generation_of
 from headrace.capture.mariadb.stream import MariadbStream
 from headrace.capture.mariadb.tablemap import TableMap
-from headrace.capture.naming import PREFIX, object_name, shown
+from headrace.capture.naming import PREFIX, object_name
 from headrace.capture.selection import MASK, Selection
 from headrace.capture.source import Check, LogDistance
+from headrace.settings.address import shown
 
 _LONGEST_NAME: Final = 64
 _FIRST_ID: Final = 1_000_000_000
@@ -47,14 +49,10 @@ class MariadbSource:
     """
 
     def __init__(self, url: str, name: str, selection: Selection) -> None:
-        if selection.where:
-            raise InvalidCapture(
-                "Conditions on rows (where) cannot be had of MariaDB and MySQL: their log has "
-                "whole rows, and nobody but the server could tell which of them fulfil a condition."
-            )
         self._url = url
         self.connector = url.partition(":")[0]
         self._selection = selection
+        self._conditions = {sql: Condition(sql) for sql in selection.where.values()}
         self._database: str = parameters_of(url)["database"]
         self.marks = TableName(self._database, object_name(name, _LONGEST_NAME))
         self._server_id = _FIRST_ID + zlib.crc32(f"{name} {url}".encode()) % _IDS
@@ -78,7 +76,7 @@ class MariadbSource:
     def check(self) -> Check:
         """Look at settings, privileges and tables, and change nothing."""
         with self._lock, explained(self._url):
-            return self._setup().check(self._chosen())
+            return self._setup().check(self._judged())
 
     def prepare(self, resume: Position | None) -> Position | None:
         """Make the table of marks; the end of the log if it was not there."""
@@ -90,7 +88,10 @@ class MariadbSource:
                     "was dropped, or this server is not the one that was captured. Run it with "
                     "--lost snapshot to read its tables anew."
                 )
-            return setup.make(self._chosen())
+            return setup.make(self._judged())
+
+    def give_up(self) -> None:
+        """Nothing: what is made here waits for nobody."""
 
     def extend(self) -> None:
         """Nothing: the log has all tables anyway."""
@@ -216,6 +217,13 @@ class MariadbSource:
         ]
         return [each for each in described if each is not None]
 
+    def _judged(self) -> list[Table]:
+        """The tables that are captured; InvalidCapture if a condition does not fit its table."""
+        tables = self._chosen()
+        for table in tables:
+            self._judge_of(table)
+        return tables
+
     def _describe(self, connection: Any, name: TableName, generation: int | None) -> Table | None:
         """A table without the columns that are left out; the same object while it is the same."""
         whole = describe(connection, name)
@@ -249,7 +257,22 @@ class MariadbSource:
             if (table := self._describe(connection, name, None)) is None:
                 return None
         masked = [self._is_masked(table, place) for place in range(len(table.columns))]
-        return table, RowParser(table, masked, MASK)
+        return table, RowParser(table, masked, MASK, self._judge_of(table))
+
+    def _judge_of(self, table: Table) -> Judge | None:
+        """Which rows of a table are told; all if None."""
+        if (sql := self._selection.condition(table.name, self._database)) is None:
+            return None
+        if hidden := [
+            column.name
+            for place, column in enumerate(table.columns)
+            if self._is_masked(table, place) and self._conditions[sql].names(column.name)
+        ]:
+            raise InvalidCapture(
+                f"The condition on {table.name} names {hidden[0]}, which is masked: who sees which "
+                "rows there are would know its values."
+            )
+        return self._conditions[sql].judge_of(table)
 
     def _current(self, name: TableName) -> Table | None:
         with self._lock, explained(self._url):
@@ -294,7 +317,7 @@ class MariadbSource:
             elif type_.name in ("inet6", "inet4"):
                 cell = _then(cell, address_text)
             columns.append((cell, column.name in names))
-        return RowReader(table, tuple(columns), zeros_of(table))
+        return RowReader(table, tuple(columns), zeros_of(table), self._judge_of(table))
 
 
 def _then(cell: Cell, change: Callable[[Any], Any]) -> Cell:

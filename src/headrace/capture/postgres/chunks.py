@@ -8,11 +8,12 @@ from headrace.capture.changes import TableName
 from headrace.capture.errors import CaptureError
 from headrace.capture.postgres.catalog import Catalog, Relation
 from headrace.capture.postgres.connection import explained
-from headrace.capture.postgres.copying import lines_of, row_of, texts_of
+from headrace.capture.postgres.copying import rows_of
 from headrace.capture.postgres.pgoutput import RowReader
 from headrace.capture.postgres.setup import full_name, quoted
 from headrace.capture.postgres.visibility import running, visibility
 from headrace.capture.source import Chunk, KeyRange
+from headrace.capture.texts import Text
 
 
 class PostgresReader:
@@ -68,16 +69,14 @@ class PostgresReader:
                 cursor.copy_expert(self._query(cursor, relation, reader, within, limit), written)
             finally:
                 cursor.execute("ROLLBACK")
-        lines = lines_of(written.getvalue())
-        decoders = [decode for decode in reader.decoders if decode is not None]
-        rows = [row_of(line, decoders) for line in lines]
+        rows = rows_of(written.getvalue(), reader.reading)
         last = None
-        if lines:
-            texts = texts_of(lines[-1])
-            last = tuple(texts[place] for place in reader.table.key)
+        if rows:
+            texts = rows[-1].texts
+            last = tuple(_key_text(texts[place]) for place in reader.table.key)
         unseen = frozenset(str(xid) for xid in candidates if not seen.sees(xid))
         size = written.tell()
-        return Chunk(reader.table, rows, last, len(lines) < limit, size, unseen)
+        return Chunk(reader.table, rows, last, len(rows) < limit, size, unseen)
 
     def estimate(self, name: TableName) -> int:
         """What the planner believes; partitions together."""
@@ -122,3 +121,8 @@ class PostgresReader:
             f"COPY (SELECT {columns} FROM {full_name(relation)}{where}"  # noqa: S608 - quoted
             f" ORDER BY {keys} LIMIT {limit:d}) TO STDOUT"
         )
+
+
+def _key_text(text: Text) -> str:
+    assert isinstance(text, bytes), "a key has no NULL"
+    return text.decode()

@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from headrace.capture.errors import CaptureBusy, CaptureError, DatabaseUnreachable, InvalidCapture
-from headrace.capture.naming import database_url, shown
+from headrace.capture.naming import database_url
 from headrace.capture.postgres.values import SESSION_OPTIONS
+from headrace.settings.address import shown
 
 SCHEMES = ("postgresql", "postgres")
 """How the URL of a PostgreSQL database begins."""

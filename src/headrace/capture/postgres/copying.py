@@ -1,10 +1,8 @@
 """Rows as COPY writes them: the same texts as in the log, so that the same code reads them."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from headrace.capture.changes import Row
-from headrace.capture.postgres.values import Decode
+from headrace.capture.texts import Reading, TextRow
 
 _NULL: Final = b"\\N"
 _ESCAPES: Final = {
@@ -17,29 +15,16 @@ _ESCAPES: Final = {
 }
 
 
-def lines_of(written: bytes) -> list[bytes]:
-    """The lines of what COPY wrote, one per row."""
-    return written.split(b"\n")[:-1]
-
-
-def row_of(line: bytes, decoders: Sequence[Decode]) -> Row:
-    """The row of a line."""
-    values = line.split(b"\t")
-    if b"\\" not in line:
-        return tuple([decode(value) for decode, value in zip(decoders, values, strict=True)])
-    plain = map(plain_of, values)
-    return tuple(
-        [
-            None if value is None else decode(value)
-            for decode, value in zip(decoders, plain, strict=True)
-        ]
-    )
-
-
-def texts_of(line: bytes) -> list[Any]:
-    """The texts of a line's values; None of NULL."""
-    plain = map(plain_of, line.split(b"\t"))
-    return [None if value is None else value.decode() for value in plain]
+def rows_of(written: bytes, reading: Reading) -> list[TextRow]:
+    """The rows of what COPY wrote, one per line."""
+    rows = []
+    for line in written.split(b"\n")[:-1]:
+        if b"\\" in line:
+            texts = [plain_of(value) for value in line.split(b"\t")]
+            rows.append(TextRow(texts, reading, whole=None not in texts))
+        else:
+            rows.append(TextRow(line.split(b"\t"), reading, whole=True))
+    return rows
 
 
 def plain_of(value: bytes) -> bytes | None:

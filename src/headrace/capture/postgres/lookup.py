@@ -8,15 +8,16 @@ later on. So what readers have is right once they have read as far as the lookup
 import io
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-from headrace.capture.changes import UNAVAILABLE, Row
+from headrace.capture.changes import UNAVAILABLE
 from headrace.capture.postgres.connection import driver
-from headrace.capture.postgres.copying import lines_of, row_of
-from headrace.capture.postgres.pgoutput import RowReader
+from headrace.capture.postgres.copying import rows_of
+from headrace.capture.postgres.pgoutput import RowReader, completed
 from headrace.capture.postgres.setup import quoted
 from headrace.capture.postgres.visibility import visibility
+from headrace.capture.texts import Reading, TextRow
 
 _PATIENCE_SECONDS: Final = 5.0
 """How long to wait for a transaction that the log has told to become visible."""
@@ -36,33 +37,30 @@ class Lookup:
     def __init__(self, connection: Callable[[], Any]) -> None:
         self._connection = connection
 
-    def fill(self, reader: RowReader, row: Row, texts: Sequence[bytes | None], xid: int) -> Row:
+    def fill(self, reader: RowReader, row: TextRow, xid: int) -> TextRow:
         """The row with what the table has for the values that are missing.
 
         Args:
             reader: How its table is read.
             row: As the log tells it.
-            texts: The values of the message, as they were sent.
             xid: The transaction that is being told.
         """
         table = reader.table
-        kept = [place for place, decode in enumerate(reader.decoders) if decode is not None]
-        key = [texts[kept[place]] for place in table.key]
-        if not key or None in key:
+        key = [text for place in table.key if isinstance(text := row.texts[place], bytes)]
+        if not key or len(key) < len(table.key):
             return row
-        missing = [place for place, value in enumerate(row) if value is UNAVAILABLE]
+        missing = [place for place, text in enumerate(row.texts) if text is UNAVAILABLE]
         columns = ", ".join(quoted(table.names[place]) for place in missing)
         same = " AND ".join(f"{quoted(name)} = %s" for name in table.key_names)
         name = f"{quoted(table.name.schema)}.{quoted(table.name.table)}"
         query = f"SELECT {columns} FROM {name} WHERE {same}"  # noqa: S608 - quoted
-        line = self._ask(query, [text.decode() for text in key if text is not None], xid)
-        if line is None:
+        found = self._ask(query, [text.decode() for text in key], xid, row.reading)
+        if found is None:
             return row
-        decoders = [decode for decode in reader.decoders if decode is not None]
-        found = iter(row_of(line, [decoders[place] for place in missing]))
-        return tuple([next(found) if value is UNAVAILABLE else value for value in row])
+        values = dict(zip(missing, found.texts, strict=True))
+        return completed(row, (values.get(place) for place in range(len(row))))
 
-    def _ask(self, query: str, key: list[str], xid: int) -> bytes | None:
+    def _ask(self, query: str, key: list[str], xid: int, reading: Reading) -> TextRow | None:
         psycopg2 = driver()
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
@@ -75,9 +73,8 @@ class Lookup:
                 except (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn):
                     # The table is another one by now, and what is told of it will be too.
                     return None
-            lines = lines_of(written.getvalue())
-            if lines:
-                return lines[0]
+            if rows := rows_of(written.getvalue(), reading):
+                return rows[0]
             if seen:
                 return None
             if time.monotonic() > deadline:

@@ -5,10 +5,10 @@ back here; the server keeps large ones on its own disk until then. `Decoder.deco
 one message. The layout is in PostgreSQL's manual, "Logical Replication Message Formats".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.capture.changes import (
     UNAVAILABLE,
@@ -18,7 +18,6 @@ from headrace.capture.changes import (
     Message,
     Op,
     Reached,
-    Row,
     RowChange,
     SchemaChange,
     Table,
@@ -29,7 +28,7 @@ from headrace.capture.changes import (
 )
 from headrace.capture.errors import BrokenStream
 from headrace.capture.postgres.lsn import POSTGRES_EPOCH_US, lsn_text
-from headrace.capture.postgres.values import Decode, decode_text
+from headrace.capture.texts import Reading, Text, TextRow
 
 _U16: Final = Struct(">H").unpack_from
 _U32: Final = Struct(">I").unpack_from
@@ -78,8 +77,9 @@ class RowReader:
     """How to read the rows of one version of a table."""
 
     table: Table
-    decoders: tuple[Decode | None, ...]
-    """One per column of the message; None of a column that the capture leaves out."""
+    reading: Reading
+    told: tuple[bool, ...]
+    """Of every column of the message: whether the capture does not leave it out."""
 
 
 class Decoder:
@@ -88,14 +88,14 @@ class Decoder:
     Args:
         reader_of: How to read a table's rows, asked when a relation message comes; None of a table
             that is none of ours.
-        fill: What to do about values that the log leaves out.
+        fill: What to do about values that the log leaves out, given the transaction that tells.
         marks: The prefix of the messages that snapshots of ours write.
     """
 
     def __init__(
         self,
         reader_of: Callable[[RelationMessage], RowReader | None],
-        fill: Callable[[RowReader, Row, Sequence[bytes | None], int], Row],
+        fill: Callable[[RowReader, TextRow, int], TextRow],
         *,
         marks: str,
     ) -> None:
@@ -113,14 +113,14 @@ class Decoder:
         kind = data[0]
         if kind == 0x49:  # Insert
             if (reader := self._readers[_U32(data, 1)[0]]) is not None:
-                row, _ = _tuple(data, 6, reader.decoders)
+                row, _ = _row(data, 6, reader)
                 events.append(RowChange(Op.INSERT, reader.table, None, row, lsn))
         elif kind == 0x55:  # Update
             if (reader := self._readers[_U32(data, 1)[0]]) is not None:
                 events.append(self._update(data, reader, lsn))
         elif kind == 0x44:  # Delete
             if (reader := self._readers[_U32(data, 1)[0]]) is not None:
-                row, _ = _tuple(data, 6, reader.decoders)
+                row, _ = _row(data, 6, reader)
                 events.append(RowChange(Op.DELETE, reader.table, row, None, lsn))
         elif kind == 0x42:  # Begin
             final, when, xid = _BEGIN(data, 1)
@@ -146,20 +146,18 @@ class Decoder:
             )
 
     def _update(self, data: bytes, reader: RowReader, lsn: int) -> RowChange:
-        before: Row | None = None
+        before: TextRow | None = None
         place = 5
         if (kind := data[place]) != _NEW:
-            before, place = _tuple(data, place + 1, reader.decoders)
-        after, _ = _tuple(data, place + 1, reader.decoders)
-        if UNAVAILABLE in after:
+            before, place = _row(data, place + 1, reader)
+        after, _ = _row(data, place + 1, reader)
+        if not after.whole and UNAVAILABLE in after.texts:
             if kind == _OLD:
                 assert before is not None
                 # A row that is told whole has the value that the new one leaves out.
-                told = zip(before, after, strict=True)
-                after = tuple([old if new is UNAVAILABLE else new for old, new in told])
+                after = completed(after, iter(before.texts))
             else:
-                texts = _texts(data, place + 1, len(reader.decoders))
-                after = self._fill(reader, after, texts, self._xid)
+                after = self._fill(reader, after, self._xid)
         return RowChange(Op.UPDATE, reader.table, before, after, lsn)
 
     def _relation(self, data: bytes, lsn: int, events: list[Event]) -> None:
@@ -224,36 +222,29 @@ def _word(data: bytes, place: int) -> tuple[str, int]:
     return data[place:end].decode(), end + 1
 
 
-def _tuple(data: bytes, place: int, decoders: tuple[Decode | None, ...]) -> tuple[Row, int]:
+def completed(row: TextRow, texts: Iterator[Text]) -> TextRow:
+    """The row with what the same row of texts has where it has nothing."""
+    found = [
+        other if text is UNAVAILABLE else text for text, other in zip(row.texts, texts, strict=True)
+    ]
+    return TextRow(found, row.reading, whole=all(isinstance(text, bytes) for text in found))
+
+
+def _row(data: bytes, place: int, reader: RowReader) -> tuple[TextRow, int]:
     """The row at a place, and the place behind it."""
-    row: list[Any] = []
+    texts: list[Text] = []
+    whole = True
     place += 2
-    for decode in decoders:
+    for told in reader.told:
         kind = data[place]
         if kind == _TEXT:
             end = place + 5 + _U32(data, place + 1)[0]
-            if decode is decode_text:
-                row.append(data[place + 5 : end].decode())
-            elif decode is not None:
-                row.append(decode(data[place + 5 : end]))
+            if told:
+                texts.append(data[place + 5 : end])
             place = end
         else:
             place += 1
-            if decode is not None:
-                row.append(None if kind == _NULL else UNAVAILABLE)
-    return tuple(row), place
-
-
-def _texts(data: bytes, place: int, count: int) -> list[bytes | None]:
-    """The values of the row at a place, as they were sent."""
-    texts: list[bytes | None] = []
-    place += 2
-    for _ in range(count):
-        if data[place] == _TEXT:
-            end = place + 5 + _U32(data, place + 1)[0]
-            texts.append(data[place + 5 : end])
-            place = end
-        else:
-            texts.append(None)
-            place += 1
-    return texts
+            if told:
+                texts.append(None if kind == _NULL else UNAVAILABLE)
+                whole = False
+    return TextRow(texts, reader.reading, whole=whole), place

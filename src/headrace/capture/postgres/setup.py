@@ -3,14 +3,16 @@
 And what has to be so before it can: every check names the statement that an administrator runs.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from headrace.capture.changes import Position
-from headrace.capture.errors import CaptureBusy, NotPrepared, PositionLost
+from headrace.capture.errors import CaptureBusy, GivenUp, NotPrepared, PositionLost
 from headrace.capture.postgres.catalog import Relation
 from headrace.capture.postgres.connection import driver
+from headrace.capture.postgres.visibility import running
 from headrace.capture.source import Check
 
 OLDEST: Final = 140_000
@@ -47,6 +49,8 @@ SELECT c.oid::bigint, pg_get_userbyid(c.relowner), pg_has_role(current_user, c.r
                AND NOT a.attisdropped AND a.attstorage IN ('e', 'x'))
 FROM pg_class c WHERE c.oid = ANY(%s::oid[])
 """
+
+logger = logging.getLogger(__name__)
 
 
 def quoted(name: str) -> str:
@@ -95,6 +99,8 @@ class Setup:
         try:
             self._publish(relations, conditions)
             return self._make_slot() if self.slot() is None else None
+        except errors.QueryCanceled:
+            raise GivenUp(f"{self._name} was not made in {self._where}.") from None
         except (errors.UniqueViolation, errors.DuplicateObject):
             # What a run that was killed began is finished by the server a moment later.
             raise CaptureBusy(
@@ -197,6 +203,14 @@ class Setup:
                 return
 
     def _make_slot(self) -> Position:
+        with self._connection.cursor() as cursor:
+            if others := len(running(cursor)):
+                logger.warning(
+                    "%s makes a replication slot once the transactions that are open now have "
+                    "ended, which are %d; see pg_stat_activity",
+                    self._where,
+                    others,
+                )
         failover = ", failover => true" if self._version >= FAILOVER else ""
         call = f"pg_create_logical_replication_slot(%s, 'pgoutput'{failover})"
         position: str = self._ask(f"SELECT lsn::text FROM {call}", self._name)[0][0]  # noqa: S608

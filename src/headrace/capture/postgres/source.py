@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import orjson
 
-from headrace.capture.changes import Begin, Column, Position, Row, Table, TableName
+from headrace.capture.changes import Begin, Column, Position, Table, TableName
 from headrace.capture.errors import PositionLost
-from headrace.capture.naming import object_name, shown
+from headrace.capture.naming import object_name
 from headrace.capture.postgres.catalog import Catalog, Relation
 from headrace.capture.postgres.chunks import PostgresReader
 from headrace.capture.postgres.connection import connect, explained, parameters_of
@@ -16,9 +16,11 @@ from headrace.capture.postgres.lookup import Lookup
 from headrace.capture.postgres.pgoutput import Decoder, RelationMessage, RowReader
 from headrace.capture.postgres.setup import GENERATED, Setup, unidentified
 from headrace.capture.postgres.stream import PostgresStream
-from headrace.capture.postgres.values import Decode, decoder_of
+from headrace.capture.postgres.values import decoder_of, form_of
 from headrace.capture.selection import MASK, Selection
 from headrace.capture.source import Check, LogDistance
+from headrace.capture.texts import Decode, Reading, TextRow
+from headrace.settings.address import shown
 
 _LONGEST_NAME: Final = 63
 
@@ -48,6 +50,7 @@ class PostgresSource:
         self.slot = object_name(name, _LONGEST_NAME)
         self._lock = threading.Lock()
         self._shared: Any = None
+        self._preparing: Any = None
         self._named: dict[TableName | None, str] = {}
 
     @property
@@ -64,7 +67,17 @@ class PostgresSource:
     def prepare(self, resume: Position | None) -> Position | None:
         """Make the publication and the slot; the slot's position if it is new."""
         with self._lock, explained(self._url):
-            return self._setup().make(*self._chosen(), resume)
+            setup = self._setup()
+            self._preparing = self._shared
+            try:
+                return setup.make(*self._chosen(), resume)
+            finally:
+                self._preparing = None
+
+    def give_up(self) -> None:
+        """Have the server make no slot for which it waits for the transactions of others."""
+        if (connection := self._preparing) is not None:
+            connection.cancel()
 
     def extend(self) -> None:
         """Publish tables that match by now."""
@@ -173,9 +186,9 @@ class PostgresSource:
         """The transaction's number and the place of its commit."""
         return f"{begin.place.xid}:{begin.place.lsn}"
 
-    def _fill(self, reader: RowReader, row: Row, texts: Sequence[bytes | None], xid: int) -> Row:
+    def _fill(self, reader: RowReader, row: TextRow, xid: int) -> TextRow:
         with self._lock, explained(self._url):
-            return Lookup(self._connection).fill(reader, row, texts, xid)
+            return Lookup(self._connection).fill(reader, row, xid)
 
     def _connection(self) -> Any:
         if self._shared is None or self._shared.closed:
@@ -241,13 +254,12 @@ class PostgresSource:
         return self._row_reader(Table(message.name, tuple(columns), key, message.oid))
 
     def _row_reader(self, table: Table) -> RowReader:
-        """The table without the columns that are left out, and with decoders of all."""
-        decoders: list[Decode | None] = []
+        """The table without the columns that are left out, and how the others are read."""
+        decoders: list[Decode] = []
         kept: list[int] = []
         for place, column in enumerate(table.columns):
             in_key = place in table.key
             if not self._selection.tells(table.name, column.name, in_key=in_key):
-                decoders.append(None)
                 continue
             kept.append(place)
             kind = column.type.kind
@@ -257,7 +269,9 @@ class PostgresSource:
                 decoders.append(decoder_of(column.type))
         columns = tuple(table.columns[place] for place in kept)
         key = tuple(kept.index(place) for place in table.key)
-        return RowReader(Table(table.name, columns, key, table.native), tuple(decoders))
+        reading = Reading(tuple(decoders), tuple(map(form_of, decoders)))
+        told = tuple(place in kept for place in range(len(table.columns)))
+        return RowReader(Table(table.name, columns, key, table.native), reading, told)
 
 
 def _catalog_of(connection: Any) -> Catalog:

@@ -100,12 +100,14 @@ class PostgresStream:
     def _received(self) -> list[Event]:
         events: list[Event] = []
         read, decode = self._cursor.read_message, self._decoder.decode
-        size = 0
+        size, last = 0, None
         for _ in range(_BATCH):
             if (message := read()) is None:
                 break
-            decode(message.payload, message.data_start, events)
-            self._reached = message.wal_end
-            if (size := size + message.data_size) > _BATCH_BYTES:
+            last, data = message, message.payload
+            decode(data, message.data_start, events)
+            if (size := size + len(data)) > _BATCH_BYTES:
                 break
+        if last is not None:
+            self._reached = last.wal_end
         return events

@@ -1,6 +1,5 @@
 """From the texts that PostgreSQL prints to the values that rows hold, one function per type."""
 
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -14,9 +13,7 @@ from headrace.capture.postgres.temporal import (
     parse_zoned_time,
     parse_zoned_timestamp,
 )
-
-Decode = Callable[[bytes], Any]
-"""The value of a text."""
+from headrace.capture.texts import Decode, Form
 
 _TRUE = b"t"
 _SETTINGS = {
@@ -157,6 +154,13 @@ _DECODERS: dict[TypeKind, Decode] = {
     TypeKind.POINT: _point,
 }
 
+_FORMS: dict[Decode, Form] = {
+    int: Form.WHOLE,
+    decode_text: Form.PLAIN,
+    _decimal: Form.DECIMAL,
+    parse_zoned_timestamp: Form.MOMENT,
+}
+
 _BOX = "box"
 """The one type whose arrays are not separated by commas."""
 
@@ -170,3 +174,8 @@ def decoder_of(type_: ColumnType) -> Decode:
     if type_.name == "money":
         return _money
     return _DECODERS.get(type_.kind, decode_text)
+
+
+def form_of(decode: Decode) -> Form:
+    """What the texts look like that are read so."""
+    return _FORMS.get(decode, Form.OTHER)

@@ -61,6 +61,9 @@ class SqliteSource:
         with self._lock, explained(self._path):
             return self._setup().make(resume)
 
+    def give_up(self) -> None:
+        """Nothing: writers of a file are not waited for beyond moments."""
+
     def extend(self) -> None:
         """Put triggers on tables that match by now."""
         self._renew()

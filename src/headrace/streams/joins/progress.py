@@ -40,6 +40,10 @@ class Moment:
         """The last event time after which more than `wait` has passed; None if time is unknown."""
         return None if self.now is None else self.now - wait - 1
 
+    def answered(self, wait: int) -> int | None:
+        """The last event time that was over like that before the batch."""
+        return None if self.before is None else self.before - wait - 1
+
 
 def advanced(state: State, watermark: int | None) -> Moment:
     """The moment of a batch."""

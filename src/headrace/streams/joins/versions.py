@@ -3,9 +3,14 @@
 Formally: every change of the table is a version of its key that holds from its `valid_from` until
 the next one's; of two with the same `valid_from` the change that came later counts. An event at t
 finds the version with the greatest `valid_from` that is not after t, and nothing if there is none
-or that is a deletion. If t is the event time, the event is answered once the watermark is past t:
-then every version is there that was not late, in whichever order all of them came. A late event is
-answered at once, by the versions that are there, and so is every event if t is another column.
+or that is a deletion. If t is the event time, the event is answered once the watermark is past
+t + wait: then every version is there that was not late, in whichever order all of them came. A late
+event is answered at once, by the versions that are there, and so is every event if t is another
+column.
+
+A version can count from a later time on than it claims to hold from, because it was not known
+before. Then one that claims more is not ended by it: of the versions that count at t, the event
+finds the one with the greatest claim.
 
 With `keep`, versions that ended more than that before the watermark are forgotten; of each key the
 one that held then stays. An event from before that is counted as `too_old` and finds nothing.
@@ -54,7 +59,8 @@ class VersionedLookup:
     Its inputs are `events` and `table`, the changes of the table with their `valid_from` and
     `_deleted`; each keyed by the columns that are equal, in the order of the table's key. Its
     outputs are `main`: the events' columns and the row's, null if there is none; and `counts`,
-    with events that are `too_old` and events and changes that have `no_time`.
+    with events that are `too_old`, events and changes that have `no_time`, and changes that are
+    `retroactive`: events of their time have been answered without them.
 
     Events that are answered in one batch are told in the order of their times, equal ones in the
     order in which they came.
@@ -72,23 +78,29 @@ class VersionedLookup:
         how: str = "left",
         keep: int | None = None,
         suffix: str = "_right",
+        wait: int = 0,
+        claim: str | None = None,
     ) -> None:
         """Take the events and the table, each with the column that tells its time.
 
-        `keep` are microseconds; None keeps all versions.
+        `keep` and `wait` are microseconds; a `keep` of None keeps all versions. `claim` is the
+        column of since when a version claims to hold, if it can count only later.
         """
         self.name = name
         self._enrichment = Enrichment(events, table_schema, table_key, on, how, suffix)
         self.naming = self._enrichment.naming
-        check_time(table_schema, valid_from)
         check_time(events.schema, at)
         self._valid_from, self._at, self._keep = valid_from, at, keep
-        self._waits = events.time == at
+        self._waits, self._wait = events.time == at, wait
+        self._claim = claim
+        self._versioned = (valid_from,) if claim is None else (valid_from, claim)
+        for each in self._versioned:
+            check_time(table_schema, each)
 
     @property
     def behind(self) -> int:
         """How much earlier than the watermark an event can be that waits and is yet to be told."""
-        return 0
+        return self._wait
 
     @cached_property
     def description(self) -> Description:
@@ -106,7 +118,7 @@ class VersionedLookup:
         """Of a table's changes, keep the last one of every key and time."""
         enrichment = self._enrichment
         if source == TABLE:
-            return enrichment.changes(events, self._valid_from)
+            return enrichment.changes(events, *self._versioned)
         if enrichment.how == "inner":
             return enrichment.whole(events, enrichment.events.key)
         return events
@@ -118,26 +130,34 @@ class VersionedLookup:
         moment = advanced(state, watermark)
         new = with_numbers(events[EVENTS], moment.following)
         remember(state, moment, new.height)
-        timeless = self._changed(state, events[TABLE])
+        timeless, retroactive = self._changed(state, events[TABLE], moment)
         asking = self._asking(state, new, moment)
         main, counts = self._answered(state, asking, moment)
         counts["no_time"] += timeless
+        counts["retroactive"] = retroactive
         if self._keep is not None:
             state[_VERSIONS].delete(state[_VERSIONS].due(moment.over(self._keep)))
         return {"main": main, "counts": counted(counts, moment)}
 
-    def _changed(self, state: State, changes: pl.DataFrame) -> int:
-        """Add versions, and end those before them; returns how many have no time."""
+    def _changed(self, state: State, changes: pl.DataFrame, moment: Moment) -> tuple[int, int]:
+        """Add versions, and end those before them.
+
+        Returns how many have no time, and how many come after events of their time were answered.
+        """
         if not changes.height:
-            return 0
+            return 0, 0
         enrichment, since = self._enrichment, self._valid_from
-        timed = enrichment.changes(changes, since).filter(pl.col(since).is_not_null())
+        timed = enrichment.changes(changes, *self._versioned).filter(pl.col(since).is_not_null())
         timeless = changes.get_column(since).null_count()
         if not timed.height:
-            return timeless
-        # The last version before a change ends with it, so that no earlier one is of interest.
-        earliest = int(microseconds(timed.get_column(since)).min())
-        held = state[_VERSIONS].lookup(timed, since=earliest)
+            return timeless, 0
+        starts = microseconds(timed.get_column(since))
+        answered = moment.answered(self._wait) if self._waits else None
+        retroactive = 0 if answered is None else int((starts <= answered).sum())
+        # The last version before a change ends with it, so that no earlier one is of interest,
+        # unless it is a deletion, which ends at once and may still claim more.
+        since_when = int(starts.min()) if self._claim is None else None
+        held = state[_VERSIONS].lookup(timed, since=since_when)
         both = pl.concat(
             [
                 held.with_columns(pl.lit(value=False).alias(_FRESH)),
@@ -147,7 +167,8 @@ class VersionedLookup:
                     pl.lit(value=True).alias(_FRESH),
                 ).select(*held.columns, _FRESH),
             ]
-        ).unique([*enrichment.key, since], keep="last", maintain_order=True)
+        )
+        both = self._counting(state, both)
         times = microseconds(both.get_column(since))
         ends = following(Points.of(both, enrichment.key, times))
         # What is deleted need not be known once what was there before is forgotten.
@@ -156,13 +177,27 @@ class VersionedLookup:
         column = column.set(column == NEVER, None)
         changed = both.get_column(_FRESH) | column.ne_missing(both.get_column(_ENDS))
         state[_VERSIONS].upsert(both.with_columns(column).filter(changed))
-        return timeless
+        return timeless, retroactive
+
+    def _counting(self, state: State, versions: pl.DataFrame) -> pl.DataFrame:
+        """The versions that are the ones of some time; those that were kept and are not are gone.
+
+        Versions come in the order in which they were told.
+        """
+        key, since = list(self._enrichment.key), self._valid_from
+        if self._claim is not None:
+            ordered = versions.sort(since, self._claim, maintain_order=True)
+            known = pl.col(self._claim).cum_max().over(key)
+            counts = ordered.select(pl.col(self._claim) == known).to_series()
+            state[_VERSIONS].delete(ordered.filter(~counts & ~pl.col(_FRESH)))
+            versions = ordered.filter(counts)
+        return versions.unique([*key, since], keep="last", maintain_order=True)
 
     def _asking(self, state: State, new: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """The events that are answered now, in the order in which they are told."""
         if not self._waits:
             return new
-        over = moment.over(0)
+        over = moment.over(self._wait)
         at = new.get_column(self._at)
         waits = at.is_not_null()
         if over is not None:

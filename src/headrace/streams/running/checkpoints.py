@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headrace.kafka import Partition
-from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput
+from headrace.streams.outputs import DeadLetterOutput, Output, StoreOutput, TopicOutput
 from headrace.streams.plan import ReadTopics, sources, written
 from headrace.streams.running.errors import CheckpointMismatch
 from headrace.streams.running.places import Place
@@ -217,10 +217,13 @@ def committed_in(place: Place) -> dict[Partition, int] | None:
     """
     commits = place.child("spark").child("commits").names()
     finished = [int(each) for each in commits if each.isdecimal()]
-    if not finished:
-        return None
+    return read_until(place, max(finished)) if finished else None
+
+
+def read_until(place: Place, batch_id: int) -> dict[Partition, int]:
+    """Where a batch of a checkpoint ends, as `committed_in` has it."""
     found: dict[Partition, int] = {}
-    for source in _offsets(place, max(finished)):
+    for source in _offsets(place, batch_id):
         for partition, offset in source.offsets.items():
             found[partition] = min(offset, found.get(partition, offset))
     return found
@@ -249,7 +252,7 @@ def _described(read: ReadTopics, aliases: Mapping[str, str]) -> str:
 
 def _table_key(output: Output) -> tuple[str, ...]:
     """The key of a table that is written; of a stream it may change, from one batch to the next."""
-    if not isinstance(output, TopicOutput):
+    if not isinstance(output, TopicOutput | StoreOutput):
         return ()
     operator = operator_of(output.node)
     keys = [read.key for read in sources(output.node)] if operator is None else [operator.key]
@@ -260,6 +263,9 @@ def _sink_of(output: Output) -> str:
     if isinstance(output, (TopicOutput, DeadLetterOutput)):
         real_time = isinstance(output, TopicOutput) and output.trigger is not None
         return f"topic {output.topic}{' in real time' if real_time else ''}"
+    if isinstance(output, StoreOutput):
+        # Not where it is: a database may move, and take its tables along.
+        return output.label[0]
     return type(output.sink).__name__
 
 

@@ -109,6 +109,7 @@ def skipped_of(query: QueryProgress) -> list[str]:
     """What a query has left out, each kind in a word."""
     counts = {
         "rejected": query.rejected,
+        "refused": query.refused,
         "lost": query.lost,
         "late": query.late,
         "implausible": query.implausible,

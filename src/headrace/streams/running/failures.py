@@ -10,7 +10,13 @@ import headrace
 from headrace.errors import HeadraceError
 
 _PASSING: Final = frozenset(
-    {"ClusterSilent", "ClusterUnready", "ClusterUnreachable", "RegistryUnreachable"}
+    {
+        "ClusterSilent",
+        "ClusterUnready",
+        "ClusterUnreachable",
+        "RegistryUnreachable",
+        "StoreUnreachable",
+    }
 )
 """Failures that nobody's batch is to blame for; they are waited out."""
 

@@ -14,6 +14,7 @@ from headrace.streams.running.holding import held
 from headrace.streams.running.preparing import checkpoints_of, prepare
 from headrace.streams.running.progress import QueryProgress, QueryState
 from headrace.streams.running.query import Policy, Prepared, QueryRun
+from headrace.streams.running.reporting import reporter_of
 from headrace.streams.running.stage import Stage, stage_of
 
 if TYPE_CHECKING:
@@ -117,9 +118,14 @@ class FlowRun:
     def begin(self) -> None:
         """Start every query."""
         self._checked.note()
+        for each in self._prepared:
+            if each.noting is not None:
+                each.noting.declare()
         self._queries = [self._run_of(each) for each in self._prepared]
         for query in self._queries:
             query.start()
+        if (reporter := reporter_of(self._checked, lambda: self.progress)) is not None:
+            self._resources.callback(reporter.start().close)
 
     @property
     def _checked(self) -> Stage:

@@ -19,6 +19,12 @@ _ABOUT: tuple[tuple[str, str, str, _Value], ...] = (
         lambda each: each.rejected,
     ),
     (
+        "rows_refused_total",
+        "counter",
+        "Rows that the store did not take and that became dead letters in this run.",
+        lambda each: each.refused,
+    ),
+    (
         "records_lost_total",
         "counter",
         "Records that were gone before they were read and were skipped in this run.",
@@ -108,8 +114,8 @@ def _sources(
 ) -> Iterator[tuple[QueryProgress, Standing, SourceTime]]:
     for each in queries:
         if each.time is not None:
-            behind = sorted(each.time.sources, key=lambda one: (one.idle, one.bound, one.name))
-            yield from ((each, each.time, source) for source in behind[:_MOST_SOURCES])
+            behind = each.time.furthest_behind(_MOST_SOURCES)
+            yield from ((each, each.time, source) for source in behind)
 
 
 def _labels(query: QueryProgress) -> str:

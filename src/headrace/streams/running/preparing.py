@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from headrace.streams.aliases import FollowingAliases
 from headrace.streams.compile import compile_node
 from headrace.streams.connectors import StreamingKafka
-from headrace.streams.outputs import DeadLetterOutput, Output, TopicOutput, queries_of
+from headrace.streams.outputs import DeadLetterOutput, Output, StoreOutput, TopicOutput, queries_of
 from headrace.streams.running.branches import told
 from headrace.streams.running.checkpoints import Checkpoint, checkpoint_of
+from headrace.streams.running.noting import notes_of
 from headrace.streams.running.query import Prepared
 from headrace.streams.running.stage import Stage
 from headrace.streams.running.state import inputs_of, output_mode, state_shape
@@ -47,12 +48,14 @@ def prepare(stage: Stage, outputs: tuple[Output, ...], checkpoint: Checkpoint) -
         )
         checkpoint.check_plan(found.shape, inputs_of(found.tagged), found.operators)
         sink = found.branches[0].sink
-        return Prepared(title, output, found.tagged, sink, checkpoint, "update", found)
+        noting = notes_of(stage, outputs, checkpoint)
+        return Prepared(title, output, found.tagged, sink, checkpoint, "update", found, noting)
     rows = compile_output(output, FollowingAliases(kafka, stage.aliases))
     shape = state_shape(rows)
     checkpoint.check_plan(shape, inputs_of(rows))
     sink = _sink(flow, output)
-    return Prepared(title, output, rows, sink, checkpoint, output_mode(shape))
+    noting = notes_of(stage, outputs, checkpoint)
+    return Prepared(title, output, rows, sink, checkpoint, output_mode(shape), noting=noting)
 
 
 def _prepare_realtime(stage: Stage, output: TopicOutput, checkpoint: Checkpoint) -> Prepared:
@@ -88,5 +91,9 @@ def _sink(flow: "Flow", output: Output) -> Sink:
             )
         case DeadLetterOutput():
             return TopicSink(kafka, output.topic)
+        case StoreOutput():
+            from headrace.streams.sinks.storing import StoreSink
+
+            return StoreSink(output.store, output.table, output.key, kafka, output.dead_letters)
         case _:
             return output.sink

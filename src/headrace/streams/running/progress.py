@@ -2,8 +2,9 @@
 
 import json
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from headrace.streams.running.branches import Heard
     from headrace.streams.sinks.applying import Applied
+
+_WHOLE = "triggerExecution"
+"""What Spark calls the time that all steps of a batch took together."""
 
 _Offsets: TypeAlias = dict[tuple[str, str], int]
 """A number for each topic and partition."""
@@ -33,6 +37,25 @@ class QueryState(StrEnum):
     STOPPED = "stopped"
     FINISHED = "finished"
     """All that was there has been read."""
+
+
+RECENT_BATCHES = 50
+"""Finished batches of a query that are remembered one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBatch:
+    """One batch: what it read, and when."""
+
+    number: int
+    started_ms: int
+    took_ms: int
+    rows: int
+    reads: Mapping[str, Mapping[str, tuple[int, int]]]
+    """By topic and partition the first offset, and the one behind the last."""
+
+    split_ms: Mapping[str, int] = field(default_factory=dict)
+    """How long each of its steps took, by Spark's names of them."""
 
 
 ENDED = frozenset({QueryState.GIVEN_UP, QueryState.STOPPED, QueryState.FINISHED})
@@ -74,6 +97,9 @@ class QueryProgress:
     rejected: int = 0
     """Records that did not parse and were skipped, in the batches finished since the run began."""
 
+    refused: int = 0
+    """Rows that the store did not take and that became dead letters, since the run began."""
+
     lost: int = 0
     """Records that were gone before they were read and were skipped, in the same batches."""
 
@@ -88,6 +114,15 @@ class QueryProgress:
     time: Standing | None = None
     """How far event time had come with the last batch, by every source of it; None without
     windows. Told by their first output."""
+
+    state_rows: int = 0
+    """Rows of state that Spark kept after the last batch."""
+
+    state_bytes: int = 0
+    """Memory that they took."""
+
+    recent: tuple[FinishedBatch, ...] = ()
+    """The last batches that were finished in this run, the newest last."""
 
 
 class Tally:
@@ -126,6 +161,7 @@ class Tally:
         with self._lock:
             number = applied.batch.id
             self._applied[number] = self._applied.get(number, 0) + applied.rows
+            self._now = replace(self._now, refused=self._now.refused + applied.refused)
 
     def heard(self, heard: "Heard") -> None:
         """Windows have told how a batch went."""
@@ -153,6 +189,9 @@ class Tally:
         # When there is nothing to do, Spark reports the batch that would be next.
         finished = "addBatch" in progress.durationMs
         skips = skipped(progress) if finished else Skipped()
+        recent = before.recent
+        if finished:
+            recent = (*recent, _batch(progress))[-RECENT_BATCHES:]
         with self._lock:
             written = self._now.written + (_written_by_spark(progress) if finished else 0)
             done = [each for each in self._applied if finished and each <= progress.batchId]
@@ -166,10 +205,32 @@ class Tally:
                 lost=before.lost + skips.lost + (_passed_over(progress) if finished else 0),
                 written=written,
                 rate=progress.processedRowsPerSecond if finished else 0.0,
-                batch_ms=progress.durationMs["triggerExecution"] if finished else before.batch_ms,
+                batch_ms=progress.durationMs[_WHOLE] if finished else before.batch_ms,
                 lag=_records_since(progress, _end),
                 backlog=backlog,
+                state_rows=sum(each.numRowsTotal for each in progress.stateOperators),
+                state_bytes=sum(each.memoryUsedBytes for each in progress.stateOperators),
+                recent=recent,
             )
+
+
+def _batch(progress: "StreamingQueryProgress") -> FinishedBatch:
+    reads: dict[str, dict[str, tuple[int, int]]] = {}
+    for source in progress.sources:
+        begin = _begin(source)
+        for (topic, number), end in _end(source).items():
+            if begin.get((topic, number), 0) < end:
+                reads.setdefault(topic, {})[number] = (begin.get((topic, number), 0), end)
+    started = datetime.fromisoformat(progress.timestamp)
+    split = {name: took for name, took in progress.durationMs.items() if name != _WHOLE}
+    return FinishedBatch(
+        progress.batchId,
+        round(started.timestamp() * 1000),
+        progress.durationMs[_WHOLE],
+        progress.numInputRows,
+        reads,
+        split,
+    )
 
 
 def _written_by_spark(progress: "StreamingQueryProgress") -> int:

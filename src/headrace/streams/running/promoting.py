@@ -25,6 +25,7 @@ from headrace.streams.running.registry import Registry, RegistryFile, StoredOutp
 from headrace.streams.running.standing import ends_of, lag_of
 from headrace.streams.sinks.topic import SINK_GROUPS
 from headrace.streams.versions import FIRST, Version
+from headrace.views.migrating import drop_flow, promote_flow
 
 PATIENCE_SECONDS = 15.0
 """How long a running version may take to read what is there when it is to be promoted."""
@@ -74,6 +75,7 @@ def promote(
     left = {old for old, _ in switched.values()}
     groups = _groups_on(cluster, left, registry)
     RegistryFile(root).change(lambda stored: _promoted(stored, version))
+    promote_flow(cluster, version.title)
     return Promotion(before, version, switched, _readers(registry, version, set(switched)), groups)
 
 
@@ -94,6 +96,7 @@ def drop(root: Place, version: Version, cluster: Cluster, *, topics: bool = Fals
         for group in _groups_of(cluster, outputs, version):
             _delete(cluster, group)
         deleted = [each for each in doomed if topics and _deleted(cluster, each)]
+        drop_flow(cluster, version.title)
         file.change(lambda stored: stored.without(version))
     return deleted
 

@@ -15,6 +15,7 @@ from headrace.streams.running.branches import Told, into_branches
 from headrace.streams.running.checkpoints import Checkpoint
 from headrace.streams.running.failures import Cause, Failures, root_cause
 from headrace.streams.running.gate import BatchGate, Closed
+from headrace.streams.running.noting import ViewNotes
 from headrace.streams.running.progress import QueryState, Tally
 from headrace.streams.sinks.applying import foreach_batch, written
 from headrace.streams.sinks.contract import Sink
@@ -48,6 +49,9 @@ class Prepared:
     mode: str = "append"
     told: Told | None = None
     """All outputs, with their sinks, if the rows are what an operator with state tells."""
+
+    noting: ViewNotes | None = None
+    """Who is told of each batch, if a view is made of it."""
 
     @property
     def name(self) -> str:
@@ -183,6 +187,8 @@ class QueryRun:
             try:
                 with self._gate.batch(number):
                     apply(rows, number)
+                    if prepared.noting is not None:
+                        prepared.noting.note(number)
             except BaseException as error:
                 # Spark would hand it on as text, in the middle of Java's.
                 self._raised = error

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.prometheus import served
+from headrace.settings import Settings
 from headrace.streams.errors import StreamsError
 from headrace.streams.launch import Launch
 from headrace.streams.running.display import display_for
@@ -20,6 +22,7 @@ from headrace.streams.running.stopping import (
 
 if TYPE_CHECKING:
     from headrace.streams.flow import Flow
+    from headrace.views.serving.server import ViewServer
 
 _SHOW_SECONDS = 0.25
 
@@ -59,6 +62,9 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
         if (address := launch.metrics or launch.settings.streams.metrics) is not None:
             address = resources.enter_context(served(address, lambda: exposition(progress())))
             display.say(f"metrics at http://{address}/metrics")
+        if launch.serve:
+            server = resources.enter_context(_views(flows[0].settings, launch.serve))
+            display.say(f"views at {server.url}")
         resources.enter_context(display)
         asked = False
         while not all(each.ended(_SHOW_SECONDS / len(runs)) for each in runs):
@@ -75,6 +81,14 @@ def run_all(flows: "Sequence[Flow]", launch: Launch) -> list[RunReport]:
     if stop.by is not None and launch.once and unfinished:
         launch.cut_short(stop.by, unfinished)
     return reports
+
+
+def _views(settings: Settings, serve: bool | str) -> "ViewServer":
+    from headrace.views.serving.server import ViewServer
+
+    if isinstance(serve, str):
+        settings = replace(settings, serve=replace(settings.serve, address=serve))
+    return ViewServer(settings)
 
 
 def _begin(runs: Sequence[FlowRun], stop: StopRequest) -> None:

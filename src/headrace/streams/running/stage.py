@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.kafka import Cluster, ConfigOrigin, ensure_topic, list_topics, topic_config
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
-from headrace.streams.outputs import Output, SinkOutput, TopicOutput, query_names
+from headrace.streams.outputs import Output, SinkOutput, StoreOutput, TopicOutput, query_names
 from headrace.streams.plan import sources
 from headrace.streams.running.errors import VersionRefused
 from headrace.streams.running.places import Place, root_of
@@ -80,14 +80,15 @@ class Stage:
         return StoredOutput(
             reads=dict(zip(topics, resolved(topics, self.aliases), strict=True)),
             patterns=tuple(read.pattern for read in reads if read.pattern is not None),
-            topic=None if isinstance(given, SinkOutput) else given.topic,
-            writes=None if isinstance(output, SinkOutput) else output.topic,
+            topic=None if isinstance(given, SinkOutput | StoreOutput) else given.topic,
+            writes=None if isinstance(output, SinkOutput | StoreOutput) else output.topic,
             query=None if query == output.name else query,
         )
 
     def _create_alike(self, given: Output, output: Output) -> None:
         """Create a topic with the partitions and the configuration of the one it stands beside."""
-        if isinstance(given, SinkOutput) or isinstance(output, SinkOutput):
+        stored = SinkOutput | StoreOutput
+        if isinstance(given, stored) or isinstance(output, stored):
             return
         cluster = Cluster(self.flow.settings.kafka)
         partitions = output.partitions if isinstance(output, TopicOutput) else None

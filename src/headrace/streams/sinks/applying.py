@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-_WRITTEN: Final = "outcome string, rows long, bytes long"
+_WRITTEN: Final = "outcome string, rows long, bytes long, refused long"
 _PLANNED: Final = "LogicalRDD"
 """The class of Spark's plans that only say: these rows, as this RDD has them."""
 
@@ -41,6 +41,9 @@ class Applied:
     repeated: int
     """Places that had been written before."""
 
+    refused: int = 0
+    """Rows that were not taken, and that went somewhere else."""
+
 
 def written(rows: "DataFrame", sink: Sink) -> "DataFrame":
     """Rows as what becomes of them when they are written: evaluating this writes them.
@@ -62,7 +65,8 @@ def apply(sink: Sink, batch: Batch, places: "DataFrame") -> Applied:
         # One small row for each place. `DataFrame.collect` would have them planned once more.
         found = _rdd_of(places).collect()
     outcomes = [
-        Written(Outcome(str(row.getUTF8String(0))), row.getLong(1), row.getLong(2)) for row in found
+        Written(Outcome(str(row.getUTF8String(0))), *(row.getLong(each) for each in (1, 2, 3)))
+        for row in found
     ]
     if any(each.outcome is Outcome.OVERTAKEN for each in outcomes):
         raise Overtaken(batch.query, batch.id)
@@ -71,6 +75,7 @@ def apply(sink: Sink, batch: Batch, places: "DataFrame") -> Applied:
         rows=sum(each.rows for each in outcomes),
         bytes=sum(each.bytes for each in outcomes),
         repeated=sum(each.outcome is Outcome.REPEATED for each in outcomes),
+        refused=sum(each.refused for each in outcomes),
     )
 
 
@@ -127,7 +132,6 @@ def _writing(sink: Sink) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
         assert task is not None
         batch = Batch(**json.loads(task.getLocalProperty(_BATCH) or "{}"))
         done = sink.write(batch.place(task.partitionId()), iter(rows))
-        row = {"outcome": done.outcome.value, "rows": done.rows, "bytes": done.bytes}
-        yield pa.RecordBatch.from_pylist([row])
+        yield pa.RecordBatch.from_pylist([{**asdict(done), "outcome": done.outcome.value}])
 
     return write

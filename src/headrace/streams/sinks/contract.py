@@ -98,6 +98,8 @@ class Written:
     outcome: Outcome
     rows: int = 0
     bytes: int = 0
+    refused: int = 0
+    """Rows that what is written to did not take, and that went somewhere else."""
 
 
 class Sink(Protocol):

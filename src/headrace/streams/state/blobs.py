@@ -1,11 +1,16 @@
 """Columns as bytes and back: what is shuffled and what is stored are Arrow streams."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
     import polars as pl
+
+LARGEST: Final = 1 << 20
+"""About how large a blob may be that Spark moves. A thousand of them make a batch on their way to
+Python, whatever their size, and one column of a batch has no more than 2 GB."""
 
 
 def to_blob(rows: Any) -> bytes:
@@ -17,6 +22,20 @@ def to_blob(rows: Any) -> bytes:
         else:
             writer.write_batch(rows)
     return bytes(sink.getvalue())
+
+
+def to_blobs(rows: Any) -> Iterator[bytes]:
+    """A table as Arrow streams of about `LARGEST` bytes, which can be moved one by one."""
+    at_a_time = rows_at_a_time(rows)
+    for start in range(0, rows.num_rows, at_a_time):
+        yield to_blob(rows.slice(start, at_a_time))
+
+
+def rows_at_a_time(rows: Any) -> int:
+    """How many rows of a table make a blob of about `LARGEST` bytes; at least one."""
+    count: int = rows.num_rows
+    size: int = rows.nbytes
+    return max(1, LARGEST * count // max(size, 1))
 
 
 def from_blob(blob: Any) -> Any:

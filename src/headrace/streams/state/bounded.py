@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from headrace.streams.state.blobs import to_blob
+from headrace.streams.state.blobs import to_blobs
 from headrace.streams.state.bucket import Bucket, Job
 from headrace.streams.state.cache import Copies
 from headrace.streams.state.packing import bucket_keys, empty_events, events_of
@@ -50,7 +50,11 @@ def applying(job: Job, schemas: Mapping[str, str], buckets: int) -> Callable[[An
         blobs = [(row["source"], row["rows"]) for row in rows]
         events = events_of(blobs, empty_events(schemas))
         outputs = bucket.apply(number, events, {}).outputs
-        tagged = [{"output": name, "rows": to_blob(each)} for name, each in outputs.items()]
+        tagged = [
+            {"output": name, "rows": blob}
+            for name, each in outputs.items()
+            for blob in to_blobs(each)
+        ]
         return pa.Table.from_pylist(tagged, schema=_TAGGED)
 
     return apply

@@ -35,8 +35,8 @@ def check_budget(stored: int, limits: Limits, whose: str, tables: Mapping[str, S
     raise StateTooLarge(
         f"{whose}: the state of one bucket is {_megabytes(stored)} and "
         f"may be {_megabytes(limits.bucket)}. {_biggest(tables)} Let state expire sooner, key by "
-        "something finer, run with more buckets in a new checkpoint, or raise the limit if the "
-        "disk has room."
+        "something finer, rebuild with more [streams] partitions, or raise [streams] state_limit "
+        "if the disk has room."
     )
 
 

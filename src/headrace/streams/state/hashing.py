@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.streams.state.errors import InvalidOperator
-from headrace.streams.state.kernels import fold_texts, fold_words
+from headrace.streams.state.kernels import fold_texts, fold_words, settle_ties
 
 if TYPE_CHECKING:
-    from headrace.records.kernels.compiled import UInt64s
+    from headrace.records.kernels.compiled import Int64s, UInt64s
 
 KEYS: Final = 0x243F6A8885A308D3
 """The seed of the hash by which rows are found and shared out to buckets."""
@@ -34,6 +34,19 @@ def hashes(columns: Sequence[Any], seed: int, rows: int) -> "UInt64s":
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         _fold(found, array)
     return found
+
+
+def order_of(first: "UInt64s", second: "UInt64s") -> "Int64s":
+    """The positions of pairs of hashes in sorted order; equal pairs stay in their order.
+
+    A sort that does not keep the order takes a fifth of the time of one that does, and settling
+    ties afterwards takes less than a sort.
+    """
+    order = np.argsort(first)
+    ordered = first[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        settle_ties(order, _frozen(ordered), _frozen(second))
+    return order
 
 
 def _fold(found: "UInt64s", array: Any) -> None:

@@ -78,6 +78,35 @@ def find_pairs(keys: UInt64s, rows: UInt64s, wanted_keys: UInt64s, wanted_rows: 
 
 
 @compiled
+def settle_ties(order: Int64s, keys: UInt64s, rows: UInt64s) -> None:
+    """Put positions with the same key in the order of their rows, and of the positions themselves.
+
+    The positions are sorted by key, and `keys` are in their order; `rows` are not. Without a sort
+    where the rows of a key are all the same or in order already, as those of groups are.
+    """
+    begins = np.empty(len(keys), np.int64)
+    begin = 0
+    for number in range(len(keys)):
+        if keys[number] != keys[begin]:
+            begin = number
+        begins[order[number]] = begin
+    ends = np.arange(len(keys))
+    for position in range(len(keys)):
+        begin = begins[position]
+        order[ends[begin]] = position
+        ends[begin] += 1
+    begin = 0
+    while begin < len(keys):
+        end = ends[begin]
+        for number in range(begin + 1, end):
+            if rows[order[number]] < rows[order[number - 1]]:
+                tied = order[begin:end].copy()
+                order[begin:end] = tied[np.argsort(rows[tied], kind="mergesort")]
+                break
+        begin = end
+
+
+@compiled
 def spread(starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
     """Every position of every range, and the number of the range that it is of."""
     total = 0

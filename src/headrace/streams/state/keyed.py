@@ -111,7 +111,8 @@ def keyed(
     Over inputs that all have an end it is run once, when time is over (`bounded`).
 
     `buckets` must stay the same while a checkpoint does; by default it is four times Spark's
-    shuffle partitions, and best a multiple of them. Spark's session has to use its RocksDB store.
+    shuffle partitions, and best a multiple of them. `limits` are those of the settings if none are
+    given. Spark's session has to use its RocksDB store.
 
     Raises InvalidOperator if the description makes no sense, a key column is missing, or the inputs
     are keyed by values of different types, which would never meet.
@@ -131,7 +132,7 @@ def keyed(
         blobs = each.rows.mapInArrow(packing.function(), PACKED)
         packed = blobs if packed is None else packed.unionByName(blobs)
     assert packed is not None
-    job = Job(flow, operator, watermark, limits or Limits())
+    job = Job(flow, operator, watermark, limits or limits_of(spark))
     grouped = packed.groupBy("bucket")
     if not streaming:
         return Keyed(
@@ -149,6 +150,15 @@ def default_buckets(spark: "SparkSession") -> int:
     """How many buckets an operator has if nobody says."""
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     return _BUCKETS_PER_PARTITION * int(partitions or 1)
+
+
+def limits_of(spark: "SparkSession") -> Limits:
+    """What state may take in a session, by `[streams] state_limit` and `state_memory`."""
+    from headrace.streams.session import STATE_LIMIT, STATE_MEMORY
+
+    usual = Limits()
+    bucket, memory = (spark.conf.get(each, None) for each in (STATE_LIMIT, STATE_MEMORY))
+    return Limits(int(bucket or usual.bucket), int(memory or usual.memory))
 
 
 def _check_keys(operator: str, inputs: Mapping[str, Input]) -> None:

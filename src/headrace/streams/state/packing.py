@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from headrace.streams.state.blobs import from_blob, schema_from_text, to_blob, to_polars
+from headrace.streams.state.blobs import (
+    from_blob,
+    rows_at_a_time,
+    schema_from_text,
+    to_blob,
+    to_polars,
+)
 from headrace.streams.state.hashing import KEYS, hashes
 from headrace.streams.state.operator import Operator
 from headrace.streams.state.watermarks import Watermark, merged, without_control
@@ -71,8 +77,7 @@ class Packing:
             events = to_polars(rows)
             if self.watermark is not None:
                 bounds = merged([bounds, self.watermark.observe(self.source, events)])
-            blobs = self._blobs(self.operator.prepare(self.source, without_control(events)))
-            if blobs:
+            for blobs in self._blobs(self.operator.prepare(self.source, without_control(events))):
                 yield self._packed(task, part, blobs, {})
                 part += 1
         if bounds:
@@ -94,25 +99,31 @@ class Packing:
         arrays = [pa.array(each, kind.type) for each, kind in zip(columns, _PACKED, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_PACKED)
 
-    def _blobs(self, events: "pl.DataFrame") -> dict[int, bytes]:
-        """One blob for each bucket that has rows, under the key of the bucket."""
+    def _blobs(self, events: "pl.DataFrame") -> Iterator[dict[int, bytes]]:
+        """One blob for each bucket that has rows, under the key of the bucket.
+
+        Where a bucket has more rows than a blob should, they follow with the next.
+        """
         import polars as pl
 
         rows = events.to_arrow(compat_level=pl.CompatLevel.oldest())
         if not rows.num_rows:
-            return {}
+            return
         key = [rows.column(name) for name in self.key]
         numbers = bucket_numbers(hashes(key, KEYS, rows.num_rows), self.buckets)
         order = np.argsort(numbers, kind="stable")
         starts = np.searchsorted(numbers[order], np.arange(self.buckets + 1))
         ordered = rows.combine_chunks().take(pa.array(order)).combine_chunks()
-        return {
-            key: to_blob(ordered.slice(start, end - start))
-            for key, start, end in zip(
-                bucket_keys(self.buckets), starts[:-1], starts[1:], strict=True
-            )
-            if start < end
-        }
+        begins, ends = starts[:-1], starts[1:]
+        at_a_time = rows_at_a_time(ordered)
+        while (begins < ends).any():
+            cuts = np.minimum(begins + at_a_time, ends)
+            yield {
+                key: to_blob(ordered.slice(begin, cut - begin))
+                for key, begin, cut in zip(bucket_keys(self.buckets), begins, cuts, strict=True)
+                if begin < cut
+            }
+            begins = cuts
 
 
 def bucket_numbers(found: Any, buckets: int) -> Any:

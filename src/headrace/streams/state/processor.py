@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from headrace.streams.state.blobs import to_blob
+from headrace.streams.state.blobs import to_blob, to_blobs
 from headrace.streams.state.bucket import Applied, Bucket, Job
 from headrace.streams.state.cache import copies
 from headrace.streams.state.errors import StateError
@@ -45,6 +46,11 @@ STATISTICS_SCHEMA = pa.schema(
     ]
 )
 
+# As types and not as text, which every task would ask Java to parse.
+_RECORD_TYPE = StructType([StructField("record", BinaryType())])
+_NUMBER_TYPE = StructType([StructField("number", LongType())])
+_ROWS_TYPE = StructType([StructField("rows", BinaryType())])
+
 _QUERY = "sql.streaming.queryId"
 
 
@@ -52,8 +58,8 @@ class SparkStorage:
     """The state of one bucket in Spark's store: whichever Spark says is at hand."""
 
     def __init__(self, handle: "StatefulProcessorHandle") -> None:
-        self._record: ValueState = handle.getValueState(RECORD, "record binary")
-        self._chunks: MapState = handle.getMapState(CHUNKS, "number bigint", "rows binary")
+        self._record: ValueState = handle.getValueState(RECORD, _RECORD_TYPE)
+        self._chunks: MapState = handle.getMapState(CHUNKS, _NUMBER_TYPE, _ROWS_TYPE)
 
     def read_record(self) -> bytes | None:
         """The record, or None if the bucket has never been written."""
@@ -111,7 +117,8 @@ class BucketProcessor(StatefulProcessor):
         events = events_of([(row.source, row.rows) for row in packed], self._empty)
         applied = bucket.apply((*self._place, number), events, bounds)
         for name, table in applied.outputs.items():
-            yield Row(output=name, rows=to_blob(table))
+            for blob in to_blobs(table):
+                yield Row(output=name, rows=blob)
         yield Row(output=STATISTICS, rows=to_blob(_statistics(number, applied, bounds.get(CLOCK))))
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.streams.state.hashing import KEYS, ROWS, hashes
+from headrace.streams.state.hashing import KEYS, ROWS, hashes, order_of
 from headrace.streams.state.kernels import find_pairs, spread
 from headrace.streams.state.operator import Kept
 
@@ -51,11 +51,7 @@ class Identities:
 
     def order(self) -> "Int64s":
         """The positions of these identities in sorted order; equal ones stay in their order."""
-        order = np.argsort(self.keys, kind="stable")
-        keys = self.keys[order]
-        if (keys[1:] == keys[:-1]).any():
-            return np.lexsort((self.rows, self.keys))
-        return order
+        return order_of(self.keys, self.rows)
 
     def at(self, positions: "Int64s | npt.NDArray[np.bool_]") -> "Identities":
         """Some of them."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from headrace.streams.state.errors import StateError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the JSON below. It never outlives a batch, but workers may have another release."""
 
 
@@ -37,6 +37,10 @@ class Observation:
     implausible: int = 0
     """Events whose time was too far ahead of the clock to be counted above."""
 
+    origins: Mapping[str, tuple[int, int, bool]] = field(default_factory=dict)
+    """The sources that an operator in between has its time from, for people to see: the bound of
+    each, when it was last heard of, and whether it is idle."""
+
     def to_bytes(self) -> bytes:
         """As it travels; equal observations are equal bytes."""
         told = {
@@ -45,6 +49,7 @@ class Observation:
             "times": dict(self.times),
             "promises": dict(self.promises),
             "implausible": self.implausible,
+            "origins": dict(self.origins),
         }
         return json.dumps(told, sort_keys=True).encode()
 
@@ -57,4 +62,7 @@ class Observation:
                 f"A source tells of time in version {read['version']}, and this worker knows "
                 f"version {VERSION}: install the same release of Headrace on all workers."
             )
-        return cls(read["clock"], read["times"], read["promises"], read["implausible"])
+        origins = {
+            name: (bound, heard, idle) for name, (bound, heard, idle) in read["origins"].items()
+        }
+        return cls(read["clock"], read["times"], read["promises"], read["implausible"], origins)

@@ -1,7 +1,9 @@
 """What an operator tells of time to the one behind it: the watermark of each of its buckets.
 
 A bucket whose watermark is w has told all that it will tell of windows that closed by then. So in a
-flow of several operators each bucket of the first is a source of time for the second.
+flow of several operators each bucket of the first is a source of time for the second. People want
+to know which topic is slow, and not which bucket: what the first knows of its own sources goes
+along.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,11 +14,15 @@ import pyarrow as pa
 from headrace.streams.plan import CONTROL
 from headrace.streams.state.blobs import from_blob
 from headrace.streams.time.control import Observation
+from headrace.streams.time.standing import standing_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.streams.state.keyed import Keyed
+
+_MOST_ORIGINS = 100
+"""Of sources that are told of, those furthest behind: there may be as many as producers."""
 
 
 def relayed(keyed: "Keyed", output: str, behind: int) -> "DataFrame":
@@ -57,5 +63,13 @@ def _control_rows(statistics: Any, operator: str, schema: Any, behind: int) -> I
         reached = each["watermark"]
         name = f"{operator}/{each['bucket']}"
         promises = {} if reached is None else {name: reached - behind}
-        told = Observation(each["clock"], promises=promises)
+        told = Observation(each["clock"], promises=promises, origins=_origins(each["memory"]))
         yield pa.RecordBatch.from_pylist([{CONTROL: told.to_bytes()}], schema=schema)
+
+
+def _origins(memory: str | None) -> dict[str, tuple[int, int, bool]]:
+    standing = standing_of(memory or "")
+    if standing is None:
+        return {}
+    behind = standing.furthest_behind(_MOST_ORIGINS)
+    return {each.name: (each.bound, each.active, each.idle) for each in behind}

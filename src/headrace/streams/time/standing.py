@@ -10,7 +10,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
+
+_Told = TypeVar("_Told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +20,8 @@ class SourceTime:
     """One source of time, as it stands."""
 
     name: str
-    """A topic's partition, a producer, or an operator's bucket; in front of it the input of the
-    operator, if there are several."""
+    """A topic's partition or a producer; in front of it the input of the operator, if there are
+    several. Of an operator behind others, it is those of the first."""
 
     bound: int
     """Before which nothing more is expected from it."""
@@ -48,6 +50,10 @@ class Standing:
             return None
         return min(waited_for, key=lambda each: (each.bound, each.name)).name
 
+    def furthest_behind(self, most: int) -> list[SourceTime]:
+        """Those of the sources that are waited for longest; the idle come last."""
+        return sorted(self.sources, key=lambda each: (each.idle, each.bound, each.name))[:most]
+
     def __str__(self) -> str:
         if self.watermark is None:
             return "no watermark yet"
@@ -72,6 +78,10 @@ class Memory:
     """The silence, in microseconds, after which a source was idle when this was written; with
     several inputs that of each which has one."""
 
+    origins: Mapping[str, tuple[int, int, bool]] | None = None
+    """Where the operators in front have their time from: the bound of each source, when it was last
+    heard of, and whether it is idle. Nothing is computed of it."""
+
     def patience_with(self, source: str) -> int | None:
         """The silence after which this source is idle."""
         if isinstance(self.patience, Mapping):
@@ -85,7 +95,9 @@ class Memory:
             return cls(sources={})
         stored: dict[str, Any] = json.loads(text)
         sources = {name: (bound, active) for name, (bound, active) in stored["sources"].items()}
-        return cls(stored["clock"], stored["watermark"], sources, stored.get("patience"))
+        told = stored.get("origins", {}).items()
+        origins = {name: (bound, active, idle) for name, (bound, active, idle) in told}
+        return cls(stored["clock"], stored["watermark"], sources, stored.get("patience"), origins)
 
     def written(self) -> str:
         """As it is stored; equal memories are equal texts."""
@@ -96,6 +108,8 @@ class Memory:
         }
         if self.patience not in (None, {}):
             stored["patience"] = self.patience
+        if self.origins:
+            stored["origins"] = self.origins
         return json.dumps(stored, sort_keys=True)
 
 
@@ -104,18 +118,28 @@ def standing_of(memory: str) -> Standing | None:
     if not memory:
         return None
     read = Memory.read(memory)
-    known = read.sources or {}
-    several = len({name.partition("/")[0] for name in known}) > 1
+    inputs = {name.partition("/")[0] for name in read.sources or {}}
     sources = [
-        SourceTime(
-            name if several else name.partition("/")[2],
-            bound,
-            active,
-            is_idle(active, read.clock, read.patience_with(name)),
-        )
-        for name, (bound, active) in sorted(known.items())
+        SourceTime(name if len(inputs) > 1 else name.partition("/")[2], bound, active, idle)
+        for name, (bound, active, idle) in sorted(_seen(read).items())
     ]
     return Standing(read.clock, read.watermark, tuple(sources))
+
+
+def _seen(memory: Memory) -> dict[str, tuple[int, int, bool]]:
+    """The sources as people see them: of inputs behind other operators, the origins."""
+    origins = memory.origins or {}
+    own = {
+        name: (bound, active, is_idle(active, memory.clock, memory.patience_with(name)))
+        for name, (bound, active) in (memory.sources or {}).items()
+    }
+    return {**of_others(origins, own), **origins}
+
+
+def of_others(told: Mapping[str, Any], sources: Mapping[str, _Told]) -> dict[str, _Told]:
+    """Those of the sources whose input is not among those that something else is told of."""
+    inputs = {name.partition("/")[0] for name in told}
+    return {name: each for name, each in sources.items() if name.partition("/")[0] not in inputs}
 
 
 def is_idle(active: int, clock: int, patience: int | None) -> bool:

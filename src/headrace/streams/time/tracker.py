@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from headrace.streams.plan import CONTROL
 from headrace.streams.state.watermarks import CLOCK, merged
 from headrace.streams.time.control import Observation
-from headrace.streams.time.standing import Memory, is_idle
+from headrace.streams.time.standing import Memory, is_idle, of_others
 from headrace.streams.time.watermarks import Watermark
 
 if TYPE_CHECKING:
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 _TIME: Final = "time"
 _PROMISE: Final = "promise"
+_ORIGIN: Final = "origin"
+_HEARD: Final = "heard"
+_IDLE: Final = "idle"
+"""What bounds are about. The last three are of sources in front of other operators."""
 
 _UNKNOWN: Final = "nothing yet"
 """The name of the source that an input has as long as nobody has told of its time."""
@@ -35,6 +39,10 @@ class Tracker:
 
     rules: Mapping[str, Watermark]
     """Those of each input that has a time. The slowest input holds the others back."""
+
+    yielding: frozenset[str] = frozenset()
+    """The inputs that hold nobody back while all of their sources are idle, as others do whose time
+    then goes on with the clock."""
 
     def observe(self, source: str, events: "pl.DataFrame") -> Mapping[str, int]:
         """Bounds from the control rows among some events."""
@@ -58,12 +66,14 @@ class Tracker:
                 sources[source] = (bound if before is None else max(bound, before[0]), clock)
             if len(self.rules) > 1:
                 sources = _waited_for(name, sources, clock)
-            reached.append(_reached(sources, clock, rules.patience))
+            reached.append(_reached(sources, clock, rules.patience, name in self.yielding))
             kept |= _kept(sources, clock, rules.patience)
         known = [each for each in reached if each is not None]
         slowest = min(known, default=_NO_LIMIT) if len(known) == len(reached) else None
         watermark = _later(remembered.watermark, None if slowest == _NO_LIMIT else slowest)
-        return Memory(clock, watermark, kept, self._patience).written(), watermark
+        origins = _origins(bounds)
+        origins |= of_others(origins, remembered.origins or {})
+        return Memory(clock, watermark, kept, self._patience, origins).written(), watermark
 
     @property
     def _patience(self) -> int | dict[str, int] | None:
@@ -101,7 +111,7 @@ def _waited_for(
 
 
 def _reached(
-    sources: Mapping[str, tuple[int, int]], clock: int, patience: int | None
+    sources: Mapping[str, tuple[int, int]], clock: int, patience: int | None, yields: bool
 ) -> int | None:
     """How far the time of an input has come; None if that is not known yet."""
     if not sources:
@@ -114,7 +124,7 @@ def _reached(
         return None if slowest == _NO_TIME else slowest
     # Nobody is waited for, so what the furthest has reached counts, and then the clock.
     furthest = max(bound for bound, _ in sources.values())
-    if furthest == _NO_TIME:
+    if furthest == _NO_TIME or yields:
         return _NO_LIMIT
     return furthest + clock - max(active for _, active in sources.values())
 
@@ -134,7 +144,21 @@ def _bounds(source: str, told: Observation) -> dict[str, int]:
     """An observation as bounds; the input is part of the names, since two may read one topic."""
     times = {f"{_TIME} {source}/{name}": time for name, time in told.times.items()}
     promises = {f"{_PROMISE} {source}/{name}": time for name, time in told.promises.items()}
-    return {CLOCK: told.clock, **times, **promises}
+    origins: dict[str, int] = {}
+    for name, (bound, heard, idle) in told.origins.items():
+        place = f"{source}/{name}"
+        origins |= {f"{_ORIGIN} {place}": bound, f"{_HEARD} {place}": heard}
+        origins |= {f"{_IDLE} {place}": 1} if idle else {}
+    return {CLOCK: told.clock, **times, **promises, **origins}
+
+
+def _origins(bounds: Mapping[str, int]) -> dict[str, tuple[int, int, bool]]:
+    """The sources in front of other operators that bounds tell of."""
+    return {
+        place: (bound, bounds[f"{_HEARD} {place}"], f"{_IDLE} {place}" in bounds)
+        for kind, _, place, bound in ((*key.partition(" "), each) for key, each in bounds.items())
+        if kind == _ORIGIN
+    }
 
 
 def _later(before: int | None, now: int | None) -> int | None:

@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 from headrace.streams.windows.aggregates.errors import InvalidAggregate
 from headrace.streams.windows.aggregates.functions import FUNCTIONS, called
-from headrace.streams.windows.aggregates.protocol import Aggregate
+from headrace.streams.windows.aggregates.protocol import Aggregate, Applied
 from headrace.streams.windows.layout import ARGUMENT
 from headrace.streams.windows.measures import Call
 
@@ -32,14 +32,6 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """An aggregate of one's own, applied to SQL expressions over the events."""
-
-    aggregate: Aggregate
-    expressions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +71,7 @@ class Parts:
         return _quoted(name)
 
 
-def taken_apart(aggregates: Mapping[str, "str | Applied"]) -> Parts:
+def taken_apart(aggregates: Mapping[str, str | Applied]) -> Parts:
     """The parts of aggregates by their names; InvalidAggregate if one makes no sense.
 
     >>> parts = taken_apart({"share": "sum(price * 2) / count(*)"})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from headrace.streams.state.hashing import KEYS, ROWS, hashes
+from headrace.streams.state.hashing import KEYS, ROWS, hashes, order_of
 
 if TYPE_CHECKING:
     from headrace.records.kernels.compiled import Int64s, UInt64s
@@ -85,11 +85,8 @@ def grouped(frame: pl.DataFrame, columns: Sequence[str]) -> Groups:
     arrays = frame.select(columns).to_arrow(compat_level=pl.CompatLevel.oldest()).columns
     first = hashes(arrays, KEYS, rows)
     second = hashes(arrays, ROWS, rows)
-    order = np.argsort(first, kind="stable")
-    begins = _changes(first[order])
-    if (_changes(second[order]) & ~begins).any():
-        order = np.lexsort((second, first))
-        begins = _changes(first[order]) | _changes(second[order])
+    order = order_of(first, second)
+    begins = _changes(first[order]) | _changes(second[order])
     return Groups(order, np.flatnonzero(begins), rows)
 
 

@@ -39,12 +39,20 @@ def check_golden(
     __tracebackhide__ = True
     cases = [golden] if isinstance(golden, GoldenCase) else read_cases(Path(golden))
     for case in cases:
-        played = play(case, make_flow, spark)
-        if _matches(played):
-            continue
-        if not update:
-            raise GoldenMismatch(_difference(case, played))
-        _rewrite(case, _with_seen(case, played))
+        compare(case, play(case, make_flow, spark), update=update)
+
+
+def compare(case: GoldenCase, played: Played, *, update: bool = False) -> None:
+    """Compare what came of a case with what it expects, however it was played.
+
+    Raises GoldenMismatch if they differ; with `update`, the file says what was seen from then on.
+    """
+    __tracebackhide__ = True
+    if _matches(played):
+        return
+    if not update:
+        raise GoldenMismatch(_difference(case, played))
+    _rewrite(case, _with_seen(case, played))
 
 
 def _matches(played: Played) -> bool:

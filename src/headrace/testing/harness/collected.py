@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.streams.outputs import DeadLetterOutput, Output, SinkOutput, TopicOutput
+from headrace.streams.outputs import DeadLetterOutput, Output, SinkOutput, StoreOutput, TopicOutput
 from headrace.streams.plan import DELETED, sources
 from headrace.testing.harness.collecting import Part
 
@@ -48,7 +48,7 @@ class Collected:
 def collected(output: Output, part: Part) -> list[Collected]:
     """What an output has written to one place."""
     table = _read(part.path)
-    if isinstance(output, SinkOutput):
+    if isinstance(output, SinkOutput | StoreOutput):
         return [Collected(row, None) for row in table.to_pylist()]
     found = []
     for record in _records(output, part, table):

@@ -12,7 +12,7 @@ from headrace.kafka import Partition
 from headrace.settings.units import parse_duration
 from headrace.streams.errors import InvalidFlow
 from headrace.streams.names import did_you_mean
-from headrace.streams.outputs import Output, SinkOutput, queries_of, query_names
+from headrace.streams.outputs import Output, SinkOutput, StoreOutput, queries_of, query_names
 from headrace.streams.plan import ReadTopics
 from headrace.streams.session import stateful_session
 from headrace.streams.stateful import operator_of
@@ -387,7 +387,9 @@ def _wants(read: ReadTopics, topic: str) -> bool:
 
 def _declared(output: Output) -> tuple[str, ...]:
     """What an output can be asked for by."""
-    return (output.name,) if isinstance(output, SinkOutput) else (output.name, output.topic)
+    if isinstance(output, SinkOutput | StoreOutput):
+        return (output.name,)
+    return (output.name, output.topic)
 
 
 def _record_of(name: str, found: Collected) -> Record:

@@ -8,12 +8,13 @@ much. `functions` has their names in SQL.
 from headrace.streams.windows.aggregates.bloom import contains
 from headrace.streams.windows.aggregates.errors import AggregateOverflow, InvalidAggregate
 from headrace.streams.windows.aggregates.functions import FUNCTIONS
-from headrace.streams.windows.aggregates.protocol import Aggregate, Windows
+from headrace.streams.windows.aggregates.protocol import Aggregate, Applied, Windows
 
 __all__ = [
     "FUNCTIONS",
     "Aggregate",
     "AggregateOverflow",
+    "Applied",
     "InvalidAggregate",
     "Windows",
     "contains",

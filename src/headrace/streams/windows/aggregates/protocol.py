@@ -28,6 +28,8 @@ computes any Polars aggregation over them (`groups.combined`). An aggregate of o
         def result(self, columns, windows):
             return columns[0]
 
+    stream.window(tumbling("1 day")).agg(growth=Product().of("1 + rate"))
+
 It is pickled to the workers and must be a value: frozen, holding no resources. The same columns
 must give the same answer, since a batch may come again.
 """
@@ -58,6 +60,10 @@ class Aggregate(ABC):
     needs_time: ClassVar[bool] = False
     """Whether the event time, a 64-bit integer of microseconds, is given as the last argument."""
 
+    def of(self, *expressions: str) -> "Applied":
+        """This aggregate of SQL expressions over the events, as `agg` takes it."""
+        return Applied(self, expressions)
+
     @abstractmethod
     def columns(self, arguments: Sequence[Any]) -> Sequence[Any]:
         """The types of the columns that are kept, for arguments of these types.
@@ -80,3 +86,11 @@ class Aggregate(ABC):
     @abstractmethod
     def result(self, columns: "Sequence[pl.Series]", windows: Windows) -> "pl.Series":
         """What is told of each group; `windows` says how long, for what is told per second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An aggregate of one's own, applied to SQL expressions over the events."""
+
+    aggregate: Aggregate
+    expressions: tuple[str, ...] = ()
