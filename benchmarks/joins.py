@@ -63,7 +63,7 @@ class Scale:
     """Rows of the table that is joined with a table; a quarter as many customers."""
 
 
-FULL = Scale(3, 5, 500_000, 1_000_000, 200_000, 400_000)
+FULL = Scale(3, 4, 100_000, 1_000_000, 200_000, 400_000)
 QUICK = Scale(1, 4, 20_000, 20_000, 10_000, 10_000)
 
 

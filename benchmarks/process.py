@@ -20,19 +20,30 @@ def memory_bytes(pid: int) -> int:
 def _family(pid: int) -> Iterator[int]:
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
+        for child in _read(children).split():
             yield from _family(int(child))
+
+
+def _read(path: Path) -> str:
+    """A file of a process; empty if the process has ended, also if nobody has heard of it yet."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _ticks(pid: int) -> int:
     # The command's name stands in parentheses and may itself hold spaces and parentheses.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    user, system = fields[11:13]
+    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    user, system = fields[11:13] or (0, 0)
     return int(user) + int(system)
 
 
 def _proportional_set_size(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+    told = _read(Path(f"/proc/{pid}/smaps_rollup"))
+    if not told:
+        return 0
+    for line in told.splitlines():
         name, _, value = line.partition(":")
         if name == "Pss":
             return int(value.removesuffix("kB")) * 1024

@@ -31,3 +31,11 @@ def test_cpu_time_and_memory_are_those_of_a_process_with_its_children():
 def test_a_process_can_measure_itself():
     assert cpu_seconds(os.getpid()) > 0
     assert memory_bytes(os.getpid()) > 2_000_000
+
+
+def test_a_child_that_has_ended_and_was_not_waited_for_takes_no_memory():
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert memory_bytes(ended.pid) == 0
+        assert memory_bytes(os.getpid()) > 0
+        assert cpu_seconds(os.getpid()) > 0

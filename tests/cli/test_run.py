@@ -253,8 +253,10 @@ def test_a_signal_to_the_whole_process_group_lets_the_batch_be_finished(shop: Pa
         (shop.parent / "go-on").touch()
         _, errors = running.communicate(timeout=120)
     assert running.returncode == 0, errors
-    assert errors.startswith("shop.large-orders: stopped, 1 row read, 1 written, batch 0 in ")
-    assert errors.count("\n") == 1
+    *earlier, last = errors.splitlines()
+    assert last.startswith("shop.large-orders: stopped, 1 row read, 1 written, batch 0 in ")
+    # Where Spark takes long, the run says now and then how it is.
+    assert set(earlier) <= {"shop.large-orders: running, 0 rows read, 0 written"}
     assert [key for key, _ in topics.read("large-orders")] == ["ada"]
 
 

@@ -13,7 +13,7 @@ from headrace.kafka import Partition
 from headrace.kafka.connection import Connection
 from headrace.kafka.raw_positions import commit
 
-_LAST_SECONDS = 2.0
+_LAST_SECONDS = 5.0
 """How long the last commit may take when a query stops."""
 
 logger = logging.getLogger(__name__)
