@@ -4,8 +4,10 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from headrace.streams.sinks.contract import Batch
@@ -142,6 +144,32 @@ def test_a_mapping_that_does_not_fit_is_refused(target: SearchTarget) -> None:
     target.ask("PUT", "/people", {"mappings": {"properties": {"name": {"type": "long"}}}})
     with pytest.raises(ColumnsRefused, match="field name of the index people is long there"):
         Writer(target.store).write([(1, "ann")])
+
+
+def test_times_of_any_century_are_kept_to_the_digit_and_sorted(target: SearchTarget) -> None:
+    days = [f"{year}-02-28T12:00:00.{year:06}" for year in (1815, 1969, 1970, 2026, 2500)]
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "id": pa.array(range(len(days)), pa.int64()),
+            "at": pa.array([datetime.fromisoformat(each) for each in days], pa.timestamp("us")),
+        }
+    )
+    batch = Batch("times", 0, 1)
+    sink = StoreSink(target.store, "events", ("id",))
+    sink.begin(batch)
+    sink.write(batch.place(0), iter([rows]))
+    found = target.ask("GET", "/events/_search?sort=at:desc")["hits"]["hits"]
+    assert [each["_source"]["at"] for each in found] == days[::-1]
+
+
+def test_a_time_may_be_mapped_more_finely(target: SearchTarget) -> None:
+    target.ask("PUT", "/people", {"mappings": {"properties": {"at": {"type": "date_nanos"}}}})
+    session = target.store.session()
+    columns = pa.schema({"id": pa.int64(), "at": pa.timestamp("us")})
+    session.prepare(Shape("people", columns, ("id",)))
+    session.close()
+    mappings = target.ask("GET", "/people/_mapping")["people"]["mappings"]["properties"]
+    assert mappings["at"] == {"type": "date_nanos"}
 
 
 def test_a_name_that_cannot_be_is_told(target: SearchTarget) -> None:

@@ -60,10 +60,14 @@ TYPES: Final[dict[Kind, dict[str, Any]]] = {
     Kind.TEXT: {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 8191}}},
     Kind.BYTES: {"type": "binary"},
     Kind.DATE: {"type": "date"},
-    Kind.INSTANT: {"type": "date_nanos"},
-    Kind.LOCAL_TIME: {"type": "date_nanos"},
+    # And not date_nanos, which refuses every time before 1970 and after 2262.
+    Kind.INSTANT: {"type": "date"},
+    Kind.LOCAL_TIME: {"type": "date"},
 }
 """The mapping of columns; an array has that of what is in it."""
+
+_ALSO: Final = {"date": "date_nanos"}
+"""What a field of somebody's own index may be instead."""
 
 _SETTINGS: Final = {
     # How long the versions of deleted documents are remembered.
@@ -187,10 +191,10 @@ class SearchSession:
         self, shape: Shape, index: str, wanted: dict[str, Any], present: dict[str, Any]
     ) -> None:
         for name, mapping in wanted.items():
-            there = present.get(name, mapping)
-            if there.get("type", "object") != mapping["type"]:
+            there = present.get(name, mapping).get("type", "object")
+            if there not in (mapping["type"], _ALSO.get(mapping["type"])):
                 raise ColumnsRefused(
-                    f"The field {name} of the index {shape.table} is {there.get('type')} there and "
+                    f"The field {name} of the index {shape.table} is {there} there and "
                     f"would be {mapping['type']}; a mapping cannot be changed, so write to another "
                     "index, or cast it in what you write."
                 )
