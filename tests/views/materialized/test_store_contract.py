@@ -127,6 +127,51 @@ def test_a_view_is_read_as_it_was(new_store: StoreFactory):
     assert pages == ["a", "b", "c"]
 
 
+def test_a_view_is_read_as_it_was_at_any_offset(
+    new_store: StoreFactory, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where most changes are of one partition, and before another one was heard of."""
+    monkeypatch.setattr(lookup, "_PIECE", 3)
+    store = new_store()
+    state = store.open(VIEW)
+    expected: dict[tuple[int, int], dict[str, int]] = {(0, 0): {}}
+    now: dict[str, int] = {}
+    for number in range(HISTORY):
+        partition, key = int(number % 10 == 9), f"k{number % 3}"
+        offset = state.offsets.get(partition, 0)
+        row = orjson.dumps({"id": key, "n": number})
+        incoming = [Incoming(key, row, partition, offset)]
+        state = store.apply(incoming, {partition: offset + 1}, state=state).state
+        now = {**now, key: number}
+        expected[state.offsets.get(0, 0), state.offsets.get(1, 0)] = now
+
+    def at(offsets: dict[int, int]) -> dict[str, int]:
+        found = store.read(
+            lambda snapshot: lookup.select(
+                snapshot, Query(), lookup.past_offsets(snapshot, offsets)
+            )
+        )
+        return {each.key: orjson.loads(each.row)["n"] for each in found}
+
+    for (first, second), rows in expected.items():
+        assert at({0: first, 1: second}) == rows, (first, second)
+        if not second:
+            assert at({0: first} if first else {}) == rows, "not given, not applied"
+
+
+def test_an_offset_whose_changes_are_forgotten_cannot_be_read(new_store: StoreFactory):
+    store = new_store()
+    state = store.open(VIEW)
+    for number in range(3 * HISTORY):
+        state = put(store, state, f"a={number}")
+    kept = store.read(lambda snapshot: snapshot.changes(state.oldest, state.sequence))
+    known = {0: kept[0].offset + 1}
+    assert store.read(lambda snapshot: lookup.past_offsets(snapshot, known)) != {}
+    for gone in ({0: kept[0].offset}, {0: 3}, {}):
+        with pytest.raises(HistoryGone):
+            store.read(lambda snapshot, gone=gone: lookup.past_offsets(snapshot, gone))
+
+
 def test_filters_and_orders_hold_in_every_store(new_store: StoreFactory):
     store = new_store()
     put(store, store.open(VIEW), *(f"k{number}={number % 5}" for number in range(10)))

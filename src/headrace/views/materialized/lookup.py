@@ -14,8 +14,8 @@ from headrace.views.errors import ViewsError
 from headrace.views.filters import Filter, Order, matches, sort_key
 from headrace.views.materialized.store import Change, KeyedRow, Snapshot
 
-_NEVER: Final = 1 << 63
-"""An offset that no record has."""
+_PIECE: Final = 500
+"""Changes that are looked at first, when it is not known how many are needed."""
 
 
 class HistoryGone(ViewsError):
@@ -52,23 +52,26 @@ def past(snapshot: Snapshot, sequence: int) -> dict[str, bytes | None]:
 def past_offsets(snapshot: Snapshot, offsets: Mapping[int, int]) -> dict[str, bytes | None]:
     """What was different when the topic was applied up to these offsets and no further.
 
-    Partitions that are not given count as they are. Raises HistoryGone.
+    Of a partition that is not given nothing was applied: who asks did not know it then. Looks at
+    changes from the last one back, as far as it has to. Raises HistoryGone.
     """
+    oldest, until = snapshot.state.oldest, snapshot.state.sequence
     reached = snapshot.state.offsets
-    if all(reached.get(number, 0) <= offset for number, offset in offsets.items()):
-        return {}
-    changes = snapshot.changes(snapshot.state.oldest, snapshot.state.sequence)
-    # Batches that changed nothing leave no trace, so a gap shows only in what was forgotten.
-    known_since: dict[int, int] = {}
-    for each in changes:
-        known_since.setdefault(each.partition, each.offset)
-    for number, offset in offsets.items():
-        if offset >= reached.get(number, 0):
-            continue
-        forgotten = snapshot.state.oldest > 0
-        if forgotten and offset <= known_since.get(number, reached.get(number, 0)):
-            raise HistoryGone(f"offset {offset} of partition {number}", snapshot.state.oldest)
-    return _first(each for each in changes if each.offset >= offsets.get(each.partition, _NEVER))
+    # Partitions that are further now, and of which no change that counts was seen yet.
+    ahead = {number for number, offset in reached.items() if offset > offsets.get(number, 0)}
+    pieces: list[list[Change]] = []
+    size = _PIECE
+    while ahead and until > oldest:
+        after = max(oldest, until - size)
+        piece = snapshot.changes(after, until)
+        pieces.append(piece)
+        ahead -= {each.partition for each in piece if each.offset < offsets.get(each.partition, 0)}
+        until, size = after, size * 2
+    if ahead and oldest > 0:
+        number = min(ahead)
+        raise HistoryGone(f"offset {offsets.get(number, 0)} of partition {number}", oldest)
+    changes = (each for piece in reversed(pieces) for each in piece)
+    return _first(each for each in changes if each.offset >= offsets.get(each.partition, 0))
 
 
 def select(snapshot: Snapshot, query: Query, before: Past | None = None) -> list[KeyedRow]:

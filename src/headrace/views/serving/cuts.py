@@ -120,6 +120,8 @@ async def agreed(
     deadline = loop.time() + patience
     while (cut := _cut(views)) is None:
         if loop.time() > deadline:
+            for each in views:
+                each.require_open()
             names = ", ".join(each.description.name for each in views)
             raise NotReflected(
                 f"{names} have not been at the same position lately. They are written by different "
@@ -139,6 +141,8 @@ def _looking(query: Query, applied: Mapping[int, int]) -> Any:
 
 def _cut(views: list[View]) -> tuple[list[Mapping[int, int]], dict[Partition, int]] | None:
     """Offsets of each view's topic at which all agree on what they share, and that position."""
+    if not all(each.is_open for each in views):
+        return None
     of_flows = [each for each in views if each.description.flow]
     of_topics = [each for each in views if not each.description.flow]
     ceiling = _ceiling(of_topics)

@@ -105,6 +105,15 @@ class View:
         """Whether it can be read."""
         return self._follower.wait_open(0)
 
+    def require_open(self) -> None:
+        """Raise NotOpened, which says why, if it cannot be read."""
+        if not self.is_open:
+            now = self._follower.now
+            raise NotOpened(
+                f"View {self.description.name} is not ready: "
+                f"{now.error or 'it is being opened'}. Try again in a moment."
+            )
+
     @property
     def topics(self) -> set[str]:
         """The topics whose positions it can be asked for."""
@@ -128,12 +137,7 @@ class View:
 
     async def read(self, look: Callable[[Snapshot], T]) -> T:
         """What `look` finds in the store, at one moment."""
-        if not self.is_open:
-            now = self._follower.now
-            raise NotOpened(
-                f"View {self.description.name} is not ready: "
-                f"{now.error or 'it is being opened'}. Try again in a moment."
-            )
+        self.require_open()
         return await self._loop.run_in_executor(None, self._store.read, look)
 
     def reflected(self, offsets: Mapping[int, int]) -> dict[Partition, int]:
