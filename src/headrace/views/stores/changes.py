@@ -103,10 +103,20 @@ def keyless(batch: pa.RecordBatch, key: Sequence[str]) -> dict[int, str]:
     return found
 
 
+def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Of rows in the order of their numbers, the last one of each key."""
+    last = rows.select([*key, ROW]).group_by(list(key)).aggregate([(ROW, "max")])
+    if last.num_rows == rows.num_rows:
+        return rows
+    numbers = np.sort(last.column(f"{ROW}_max").to_numpy())
+    places = np.searchsorted(rows.column(ROW).to_numpy(), numbers)
+    return rows.take(pa.array(places))
+
+
 def _chunk(rows: pa.Table, key: Sequence[str]) -> Chunk:
     if not key:
         return Chunk(rows, rows.slice(0, 0).select([ROW]))
-    rows = _last_of_each(_with_key(rows, key), key)
+    rows = last_of_each(_with_key(rows, key), key)
     if DELETED not in rows.column_names:
         return Chunk(rows, rows.slice(0, 0).select([*key, ROW]))
     gone = pc.fill_null(rows.column(DELETED), False)
@@ -120,12 +130,3 @@ def _with_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
         if rows.column(name).null_count:
             rows = rows.filter(rows.column(name).is_valid())
     return rows
-
-
-def _last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    last = rows.select([*key, ROW]).group_by(list(key)).aggregate([(ROW, "max")])
-    if last.num_rows == rows.num_rows:
-        return rows
-    numbers = np.sort(last.column(f"{ROW}_max").to_numpy())
-    places = np.searchsorted(rows.column(ROW).to_numpy(), numbers)
-    return rows.take(pa.array(places))
