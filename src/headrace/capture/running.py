@@ -4,7 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, Self
 
 from headrace.capture.databases import source_of
 from headrace.capture.errors import (
@@ -25,11 +25,10 @@ from headrace.capture.state import Wishes
 from headrace.capture.store import ensure_store, follow_wishes
 from headrace.clock import Clock, SystemClock
 from headrace.kafka import Cluster, ClusterError, ClusterUnreachable
+from headrace.kafka.runs import Run, Runs, require_names
 from headrace.kafka.statuses import StatusReporter
 from headrace.settings import CaptureSettings
 
-_FIRST_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 30.0
 _BUSY_TRIES: Final = 6
 """How often a start is tried again. A process that was killed leaves its place in the log in use
 until the server notices, and a database that was captured before may be just starting, too."""
@@ -46,7 +45,7 @@ _LASTING: Final = (InvalidCapture, NotPrepared, PositionLost, LogRetained, Captu
 logger = logging.getLogger(__name__)
 
 
-class CaptureRun:
+class CaptureRun(Run):
     """A capture in a thread of its own.
 
     Args:
@@ -58,41 +57,18 @@ class CaptureRun:
     def __init__(
         self, settings: CaptureSettings, cluster: Cluster, *, clock: Clock | None = None
     ) -> None:
+        super().__init__(settings.called, "capture")
         self.settings = settings
         self.progress = CaptureProgress(settings.called)
         self._cluster = cluster
         self._clock = clock or SystemClock()
-        self._stopping = threading.Event()
         self._wishes: queue.SimpleQueue[Wishes] = queue.SimpleQueue()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(
-            target=self._run, name=f"capture {settings.called}", daemon=True
-        )
         self._source: Source = source_of(settings)
-
-    def start(self) -> "CaptureRun":
-        """Begin; returns at once."""
-        self._thread.start()
-        return self
 
     def ask_to_stop(self) -> None:
         """Let it finish the transaction that it tells, and end."""
-        self._stopping.set()
+        super().ask_to_stop()
         self._source.give_up()
-
-    def stop(self) -> None:
-        """End it and wait for that; raises what it failed with."""
-        self.ask_to_stop()
-        self.wait()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Whether it has ended, after so many seconds at most; raises what it failed with."""
-        self._thread.join(seconds)
-        if self._thread.is_alive():
-            return False
-        if self._failure is not None:
-            raise self._failure
-        return True
 
     def heed(self, wishes: Wishes) -> None:
         """Do what people want."""
@@ -103,14 +79,14 @@ class CaptureRun:
             self._persist()
             self.progress.condition = Condition.STOPPED
         except BaseException as failure:
-            self._failure = failure
             self.progress.failure = str(failure)
             self.progress.condition = Condition.FAILED
+            raise
         finally:
             self._source.close()
 
     def _persist(self) -> None:
-        pause, tries = _FIRST_PAUSE, 0
+        tries = 0
         while not self._stopping.is_set():
             before = self.progress.transactions
             session = self._session()
@@ -128,14 +104,11 @@ class CaptureRun:
                 tries += 1
                 if not begun and not self._may_pass(error, tries, session.resumed):
                     raise
-                logger.warning("the capture %s tries again: %s", self.settings.called, error)
+                logger.warning("the capture %s tries again: %s", self.name, error)
                 self.progress.failure = str(error)
             self.progress.condition = Condition.WAITING
             self.progress.restarts += 1
-            if self.progress.transactions > before:
-                pause = _FIRST_PAUSE
-            self._stopping.wait(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            self._rest(progressed=self.progress.transactions > before)
 
     def _may_pass(self, error: Exception, tries: int, resumed: bool) -> bool:
         """Whether to try again although nothing was captured yet: most of it is a mistake."""
@@ -165,7 +138,7 @@ class CaptureRun:
                 continue
 
 
-class CaptureRuns:
+class CaptureRuns(Runs[CaptureRun]):
     """Several captures in one process, and the wishes that people leave for them."""
 
     def __init__(
@@ -175,65 +148,37 @@ class CaptureRuns:
         *,
         clock: Clock | None = None,
     ) -> None:
+        runs = [CaptureRun(each, cluster, clock=clock) for each in captures]
+        require_names(runs, "capture", InvalidCapture)
+        super().__init__(runs, [_reporter(run, cluster) for run in runs])
         self._cluster = cluster
-        self.runs = [CaptureRun(each, cluster, clock=clock) for each in captures]
-        names = [run.settings.called for run in self.runs]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise InvalidCapture(f"Two captures are called {twice.pop()}; give one another name.")
         self._over = threading.Event()
         self._follower: threading.Thread | None = None
-        self._reporters = [self._reporter(run) for run in self.runs]
 
-    def start(self) -> "CaptureRuns":
+    def start(self) -> Self:
         """Begin with all of them."""
         for run in self.runs:
-            ensure_store(self._cluster, run.settings.called)
-        wishes = follow_wishes(self._cluster, [run.settings.called for run in self.runs])
+            ensure_store(self._cluster, run.name)
+        wishes = follow_wishes(self._cluster, [run.name for run in self.runs])
         # The first ones are those from now on: a session reads itself what was there before.
         next(wishes)
         self._follower = threading.Thread(
             target=self._follow, args=[wishes], name="wishes", daemon=True
         )
         self._follower.start()
-        for run in self.runs:
-            run.start()
-        for reporter in self._reporters:
-            reporter.start()
-        return self
-
-    def ask_to_stop(self) -> None:
-        """Let all of them end."""
-        for run in self.runs:
-            run.ask_to_stop()
-
-    def ended(self, seconds: float) -> bool:
-        """Whether all have ended, after so many seconds at most."""
-        return all(_ended(run, seconds / len(self.runs)) for run in self.runs)
+        return super().start()
 
     def stop(self) -> None:
         """End all and wait for that; raises what the first one failed with."""
-        self.ask_to_stop()
         try:
-            for run in self.runs:
-                run.wait()
+            super().stop()
         finally:
             self._over.set()
             if self._follower is not None:
                 self._follower.join()
-                for reporter in self._reporters:
-                    reporter.close()
-
-    def _reporter(self, run: CaptureRun) -> StatusReporter:
-        """Who tells about a capture, above all when it cannot commit what it says itself."""
-        key = f"{STATUSES}{run.settings.called}"
-        return StatusReporter(
-            self._cluster, key, lambda: {key: run.progress.told()}, interval_ms=_REPORT_MS
-        )
 
     def _follow(self, wishes: Iterator[list[tuple[str, Wishes]]]) -> None:
-        by_name: dict[str, Callable[[Wishes], None]] = {
-            run.settings.called: run.heed for run in self.runs
-        }
+        by_name: dict[str, Callable[[Wishes], None]] = {run.name: run.heed for run in self.runs}
         for batch in wishes:
             for name, wanted in batch:
                 by_name[name](wanted)
@@ -241,8 +186,7 @@ class CaptureRuns:
                 return
 
 
-def _ended(run: CaptureRun, seconds: float) -> bool:
-    try:
-        return run.wait(seconds)
-    except BaseException:
-        return True
+def _reporter(run: CaptureRun, cluster: Cluster) -> StatusReporter:
+    """Who tells about a capture, above all when it cannot commit what it says itself."""
+    key = f"{STATUSES}{run.name}"
+    return StatusReporter(cluster, key, lambda: {key: run.progress.told()}, interval_ms=_REPORT_MS)
