@@ -1,19 +1,22 @@
 """`headrace sink TOPIC --to URL`: keep the rows of topics in stores until Ctrl-C or SIGTERM."""
 
-import logging
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.options import BootstrapOption, assignments_from, settings_of
 from headrace.cli.output import remark
-from headrace.cli.running import run_until_signal
+from headrace.cli.running import (
+    MetricsOption,
+    VerboseOption,
+    log_to_stderr,
+    run_until_signal,
+    tables_of,
+    words_of,
+)
 
 if TYPE_CHECKING:
-    from headrace.settings import Settings, SinkSettings
     from headrace.views.copying.progress import CopyProgress
-
-_LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -95,12 +98,8 @@ def sink(
     once: Annotated[
         bool, typer.Option("--once", help="End when all is copied that is there now.")
     ] = False,
-    metrics: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Serve Prometheus metrics here.")
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say more about what happens.")
-    ] = False,
+    metrics: MetricsOption = None,
+    verbose: VerboseOption = False,
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Keep the rows of a topic in a store, without Spark.
@@ -108,15 +107,16 @@ def sink(
     Exactly once, into PostgreSQL, MariaDB, SQLite, DuckDB, Redis, OpenSearch or a directory of
     Parquet files.
     """
+    from headrace.settings import SinkSettings
     from headrace.views.copying.metrics import exposition
     from headrace.views.copying.running import CopyRuns
 
-    logging.basicConfig(level="INFO" if verbose else "ERROR", format=_LOG_FORMAT)
+    log_to_stderr(verbose=verbose, otherwise="ERROR")
     settings = settings_of(context, {"kafka.bootstrap": bootstrap, "sink.metrics": metrics})
     said = {
         "to": to,
         "table": table,
-        "key": [word for each in key or [] for word in each.split(",") if word.strip()],
+        "key": words_of(key),
         "format": format,
         "schema": schema,
         "dead_letters": dead_letters,
@@ -124,7 +124,15 @@ def sink(
         "options": assignments_from(option or [], "--option"),
         **assignments_from(given or [], "--set"),
     }
-    sinks = _sinks(settings, topic, {key: value for key, value in said.items() if value})
+    sinks = tables_of(
+        SinkSettings,
+        settings.sink.sinks,
+        None if topic is None else {"topic": topic},
+        {key: value for key, value in said.items() if value},
+        table="sink",
+        what="a topic",
+        argument="TOPIC",
+    )
     runs = CopyRuns(sinks, settings.kafka, once=once)
 
     def progress() -> "list[CopyProgress]":
@@ -143,27 +151,6 @@ def sink(
     finally:
         for each in progress():
             remark(line_of(each))
-
-
-def _sinks(
-    settings: "Settings", topic: str | None, options: dict[str, Any]
-) -> "tuple[SinkSettings, ...]":
-    from headrace.settings import SinkSettings
-    from headrace.settings.tables import Tables
-
-    if topic is None:
-        if options:
-            raise typer.BadParameter("needs a topic.", param_hint=f"--{next(iter(options))}")
-        if not settings.sink.sinks:
-            raise typer.BadParameter(
-                "name a topic, or write [[sink]] into headrace.toml.", param_hint="TOPIC"
-            )
-        return settings.sink.sinks
-    try:
-        return Tables(SinkSettings).parse([{"topic": topic, **options}])
-    except ValueError as error:
-        said = str(error).removeprefix("number 1").removeprefix(":").strip()
-        raise typer.BadParameter(f"{said}.", param_hint="the sink") from None
 
 
 def line_of(progress: "CopyProgress") -> str:
