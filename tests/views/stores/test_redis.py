@@ -12,7 +12,7 @@ from headrace.testing.store_contract import NumberedStore, StoreContract, Writer
 from headrace.views.stores.errors import StoreRefused, StoreUnreachable
 from headrace.views.stores.redis import RedisStore
 from headrace.views.stores.sessions import close_idle
-from tests.views.stores.redis_server import RedisServer
+from tests.views.redis_server import RedisServer
 
 redis = pytest.importorskip("redis")
 
