@@ -1,5 +1,7 @@
 """What every store of a view promises, wherever it keeps its rows."""
 
+from functools import partial
+
 import orjson
 import pytest
 
@@ -167,9 +169,10 @@ def test_an_offset_whose_changes_are_forgotten_cannot_be_read(new_store: StoreFa
     kept = store.read(lambda snapshot: snapshot.changes(state.oldest, state.sequence))
     known = {0: kept[0].offset + 1}
     assert store.read(lambda snapshot: lookup.past_offsets(snapshot, known)) != {}
-    for gone in ({0: kept[0].offset}, {0: 3}, {}):
+    too_old: list[dict[int, int]] = [{0: kept[0].offset}, {0: 3}, {}]
+    for gone in too_old:
         with pytest.raises(HistoryGone):
-            store.read(lambda snapshot, gone=gone: lookup.past_offsets(snapshot, gone))
+            store.read(partial(lookup.past_offsets, offsets=gone))
 
 
 def test_filters_and_orders_hold_in_every_store(new_store: StoreFactory):

@@ -11,7 +11,6 @@ import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -27,8 +26,8 @@ from headrace.views.materialized.store import (
     Change,
     KeyedRow,
     StoreState,
+    applied_state,
     changed,
-    oldest_after,
 )
 from headrace.views.materialized.stored_state import row_bytes, row_text, state_from, state_text
 
@@ -100,29 +99,25 @@ class PostgresStore:
             connection = self._locked()
             with connection, connection.cursor() as cursor:
                 self._require(cursor, state)
-                present = self._present(cursor, incoming, history)
-                changes = changed(incoming, present, state.sequence)
-                sequence = state.sequence + len(changes if history else incoming)
-                rows = {each.key: each.row for each in incoming}
-                self._write_rows(cursor, rows)
+                changes: list[Change] = []
                 if history:
+                    changes = changed(incoming, self._present(cursor, incoming), state.sequence)
                     self._write_changes(cursor, changes)
-                if sequence != state.sequence:
+                self._write_rows(cursor, {each.key: each.row for each in incoming})
+                count = len(changes if history else incoming)
+                after = applied_state(state, count, offsets, self._history, history=history)
+                if count:
                     cursor.execute(
                         "INSERT INTO headrace_views.boundaries VALUES (%s, %s)",
-                        (self._view, sequence),
+                        (self._view, after.sequence),
                     )
-                oldest = oldest_after(state, sequence, self._history, history=history)
-                if oldest != state.oldest:
-                    self._trim(cursor, oldest)
-                after = replace(
-                    state, sequence=sequence, oldest=oldest, offsets={**state.offsets, **offsets}
-                )
+                if after.oldest != state.oldest:
+                    self._trim(cursor, after.oldest)
                 cursor.execute(
                     "UPDATE headrace_views.meta SET state = %s WHERE view = %s",
                     (state_text(after), self._view),
                 )
-        return AppliedBatch(after, tuple(changes) if history else (), history)
+        return AppliedBatch(after, tuple(changes), history)
 
     def read(self, look: "Callable[[PostgresSnapshot], T]") -> T:
         """Look from within a transaction of this thread's own connection."""
@@ -228,11 +223,7 @@ class PostgresStore:
                 f"View {self._view} is not as this server left it: somebody else has written it."
             )
 
-    def _present(
-        self, cursor: Any, incoming: Sequence[Incoming], history: bool
-    ) -> dict[str, bytes]:
-        if not history:
-            return {}
+    def _present(self, cursor: Any, incoming: Sequence[Incoming]) -> dict[str, bytes]:
         cursor.execute(
             "SELECT key, value FROM headrace_views.rows WHERE view = %s AND key = ANY(%s)",
             (self._view, [each.key for each in incoming]),

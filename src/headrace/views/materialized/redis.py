@@ -27,8 +27,8 @@ from headrace.views.materialized.store import (
     Change,
     KeyedRow,
     StoreState,
+    applied_state,
     changed,
-    oldest_after,
 )
 from headrace.views.materialized.stored_state import row_bytes, row_text, state_from, state_text
 
@@ -170,19 +170,16 @@ class RedisStore:
             changes: list[Change] = []
             if history:
                 changes = changed(incoming, self._present(batch, incoming), state.sequence)
-            sequence = state.sequence + len(changes if history else incoming)
-            oldest = oldest_after(state, sequence, self._history, history=history)
-            after = replace(
-                state, sequence=sequence, oldest=oldest, offsets={**state.offsets, **offsets}
-            )
+            count = len(changes if history else incoming)
+            after = applied_state(state, count, offsets, self._history, history=history)
             written = self._stored(after)
             batch.multi()
             self._write(batch, {each.key: each.row for each in incoming}, changes)
-            if sequence != state.sequence:
-                batch.zadd(self._key("boundaries"), {str(sequence): sequence})
-            if oldest != state.oldest:
-                batch.zremrangebyscore(self._key("changes"), "-inf", oldest)
-                batch.zremrangebyscore(self._key("boundaries"), "-inf", oldest)
+            if count:
+                batch.zadd(self._key("boundaries"), {str(after.sequence): after.sequence})
+            if after.oldest != state.oldest:
+                batch.zremrangebyscore(self._key("changes"), "-inf", after.oldest)
+                batch.zremrangebyscore(self._key("boundaries"), "-inf", after.oldest)
             batch.set(self._key("state"), written)
             batch.execute()
         return AppliedBatch(after, tuple(changes), history)

@@ -31,8 +31,8 @@ from headrace.views.materialized.store import (
     Change,
     KeyedRow,
     StoreState,
+    applied_state,
     changed,
-    oldest_after,
 )
 from headrace.views.materialized.stored_state import row_bytes, row_text, state_from, state_text
 
@@ -205,14 +205,13 @@ class SqliteStore:
     ) -> AppliedBatch:
         connection.execute("BEGIN IMMEDIATE")
         changes: list[Change] = []
-        sequence = state.sequence
         if history:
-            changes = changed(incoming, self._present(connection, incoming), sequence)
+            changes = changed(incoming, self._present(connection, incoming), state.sequence)
             rows = {each.key: each.after for each in changes}
-            sequence += len(changes)
         else:
             rows = {each.key: each.row for each in incoming}
-            sequence += len(incoming)
+        count = len(changes if history else incoming)
+        after = applied_state(state, count, offsets, self._history, history=history)
         connection.executemany(
             "INSERT INTO rows VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             [(key, row.decode()) for key, row in rows.items() if row is not None],
@@ -228,15 +227,11 @@ class SqliteStore:
                     for number, key, before, after, partition, offset in changes
                 ],
             )
-        if sequence != state.sequence:
-            connection.execute("INSERT INTO boundaries VALUES (?)", (sequence,))
-        oldest = oldest_after(state, sequence, self._history, history=history)
-        if oldest != state.oldest:
-            connection.execute("DELETE FROM changes WHERE sequence <= ?", (oldest,))
-            connection.execute("DELETE FROM boundaries WHERE sequence <= ?", (oldest,))
-        after = replace(
-            state, sequence=sequence, oldest=oldest, offsets={**state.offsets, **offsets}
-        )
+        if count:
+            connection.execute("INSERT INTO boundaries VALUES (?)", (after.sequence,))
+        if after.oldest != state.oldest:
+            connection.execute("DELETE FROM changes WHERE sequence <= ?", (after.oldest,))
+            connection.execute("DELETE FROM boundaries WHERE sequence <= ?", (after.oldest,))
         self._set("state", state_text(after))
         return AppliedBatch(after, tuple(changes), history)
 

@@ -9,7 +9,7 @@ Batches end at sequences that are *boundaries*; a position is known for each of 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, TypeVar
 
 from headrace.kafka.positions import Partition
@@ -177,9 +177,17 @@ def changed(
     return found
 
 
-def oldest_after(state: StoreState, sequence: int, keep: int, *, history: bool) -> int:
-    """Since when changes are known after a batch: forgotten are a good part of them at a time."""
+def applied_state(
+    state: StoreState, count: int, offsets: Mapping[int, int], keep: int, *, history: bool
+) -> StoreState:
+    """The state after a batch of so many changes, up to these offsets.
+
+    Of the changes before, about `keep` stay known: a good part is forgotten at a time.
+    """
+    sequence = state.sequence + count
+    oldest = state.oldest
     if not history:
-        return sequence
-    least = sequence - keep
-    return least if least > state.oldest + keep // 8 else state.oldest
+        oldest = sequence
+    elif sequence - keep > oldest + keep // 8:
+        oldest = sequence - keep
+    return replace(state, sequence=sequence, oldest=oldest, offsets={**state.offsets, **offsets})
