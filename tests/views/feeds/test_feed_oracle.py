@@ -120,7 +120,7 @@ class Subscriber:
             return {key: row for key, row in view.items() if key == self.scope.key}
         return {key: row for key, row in view.items() if matches(self.scope.where, row)}
 
-    async def read(self, seconds: float = 0.02) -> bool:
+    async def read(self, seconds: float = 0.004) -> bool:
         """Take one event; False if none has come by then."""
         if self._coming is None:
             self._coming = asyncio.ensure_future(self.feed.next())
@@ -173,7 +173,7 @@ async def _live(path: Path, script: list[tuple[str, Any]]) -> None:
                 case "apply" | "backlog":
                     world.apply(value, history=step == "apply")
                 case "tick":
-                    await asyncio.sleep(0.006)
+                    await asyncio.sleep(0.001)
                 case "read":
                     await world.subscribers[value].read()
                 case "begin" | "resume":
@@ -200,8 +200,11 @@ async def _live(path: Path, script: list[tuple[str, Any]]) -> None:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """So little at hand that every way of telling is taken: pages, frames and squashed changes."""
+    monkeypatch.setattr("headrace.views.feeds.hub._LEAST_SECONDS", 0.0005)
     monkeypatch.setattr("headrace.views.feeds.feed._PAGE_ROWS", 2)
     monkeypatch.setattr("headrace.views.feeds.feed._SQUASHED_CHANGES", 5)
+    monkeypatch.setattr("headrace.views.feeds.feed._EVENT_BYTES", 250)
+    monkeypatch.setattr("headrace.views.feeds.channel.FRAME_BYTES", 80)
     monkeypatch.setattr("headrace.views.feeds.channel.RING_BYTES", 700)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,11 @@ from headrace.views.materialized.store import Change
 
 RING_BYTES: Final = 1 << 20
 """How much of the last frames of a channel is at hand; who is further behind reads the store."""
+
+
+FRAME_BYTES: Final = 1 << 16
+"""How large a frame gets, but for a row that is larger: a subscriber that does not read keeps one
+of them, however much happens at once."""
 
 
 class Frame(NamedTuple):
@@ -73,16 +78,22 @@ class Channel:
     def publish(
         self, changes: Iterable[Change], rows: Rows, start: int, token: Token, position: bytes
     ) -> None:
-        """Make a frame of those changes that are in scope, and wake those who wait."""
-        if told := self._told(changes, rows):
+        """Make frames of those changes that are in scope, and wake those who wait."""
+        told: list[bytes] = []
+        size, began, reached = 0, start, start
+        for sequence, change in self._told(changes, rows):
+            if told and size + len(change) > FRAME_BYTES:
+                # The position is that of the end, where the view is not yet.
+                data = b'{"changes":[%b]}' % b",".join(told)
+                self._add(start, token._replace(sequence=reached), data)
+                told, size, start = [], 0, reached
+            told.append(change)
+            size += len(change)
+            reached = sequence
+        if told:
             data = b'{"changes":[%b],"position":%b}' % (b",".join(told), position)
-            frame = Frame(start, token.sequence, data, event("changes", data, token))
-            self._frames.append(frame)
-            self._bytes += len(frame.sent)
-            while self._bytes > RING_BYTES and len(self._frames) > 1:
-                gone = self._frames.popleft()
-                self._bytes -= len(gone.sent)
-                self._floor = gone.end
+            self._add(start, token, data)
+            self._trim(began)
             self.wake()
 
     def forget(self, published: int) -> None:
@@ -114,20 +125,31 @@ class Channel:
             if not each.done():
                 each.set_result(None)
 
-    def _told(self, changes: Iterable[Change], rows: Rows) -> list[bytes]:
+    def _add(self, start: int, token: Token, data: bytes) -> None:
+        frame = Frame(start, token.sequence, data, event("changes", data, token))
+        self._frames.append(frame)
+        self._bytes += len(frame.sent)
+
+    def _trim(self, kept: int) -> None:
+        """Forget the oldest frames; not those behind `kept`, which nobody could have taken yet."""
+        while self._bytes > RING_BYTES and self._frames[0].end <= kept:
+            gone = self._frames.popleft()
+            self._bytes -= len(gone.sent)
+            self._floor = gone.end
+
+    def _told(self, changes: Iterable[Change], rows: Rows) -> Iterator[tuple[int, bytes]]:
+        """The changes in scope as subscribers see them, with their sequences."""
         scope = self.scope
         if scope.where is None:
-            return [
-                encoded_change(each.key, each.before is not None, each.after)
-                for each in changes
-                if scope.key is None or scope.key == each.key
-            ]
-        found = []
+            for each in changes:
+                if scope.key is None or scope.key == each.key:
+                    had = each.before is not None
+                    yield each.sequence, encoded_change(each.key, had, each.after)
+            return
         for each in changes:
             if scope.key is not None and scope.key != each.key:
                 continue
             had = matches(scope.where, rows.of(each.before))
             has = matches(scope.where, rows.of(each.after))
             if had or has:
-                found.append(encoded_change(each.key, had, each.after if has else None))
-        return found
+                yield each.sequence, encoded_change(each.key, had, each.after if has else None)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import orjson
 
-from headrace.views.feeds.channel import Channel, Scope
+from headrace.views.feeds.channel import Channel, Frame, Scope
 from headrace.views.feeds.encoding import encoded_rows, event
 from headrace.views.feeds.squashing import squashed
 from headrace.views.feeds.tokens import Token
@@ -30,6 +30,9 @@ T = TypeVar("T")
 
 _PAGE_ROWS: Final = 1_000
 """Rows of a snapshot that are told at a time."""
+
+_EVENT_BYTES: Final = 1 << 16
+"""How much of frames is told at a time: what a subscriber that does not read keeps in memory."""
 
 _SQUASHED_CHANGES: Final = 5_000
 """Changes of the history that become one event, for those who are behind."""
@@ -91,14 +94,7 @@ class Feed:
                     return told
                 continue
             if frames:
-                last = frames[-1]
-                self._sequence = last.end
-                return Event(
-                    "changes",
-                    tuple(each.data for each in frames),
-                    self._at(last.end),
-                    last.sent if len(frames) == 1 else b"".join(each.sent for each in frames),
-                )
+                return self._frames(frames)
             # A token from a read may be ahead of the channels, by a tick.
             self._sequence = max(self._sequence, self._hub.state.sequence)
             if not self._told_up_to_date:
@@ -114,6 +110,23 @@ class Feed:
     def is_up_to_date(self) -> bool:
         """Whether the subscriber was told that it has everything."""
         return self._told_up_to_date and self._snapshot is None
+
+    def _frames(self, frames: list[Frame]) -> Event:
+        """The first frames, as one event unless they are large."""
+        told = frames[:1]
+        size = len(told[0].sent)
+        for each in frames[1:]:
+            size += len(each.sent)
+            if size > _EVENT_BYTES:
+                break
+            told.append(each)
+        self._sequence = told[-1].end
+        return Event(
+            "changes",
+            tuple(each.data for each in told),
+            self._at(self._sequence),
+            told[0].sent if len(told) == 1 else b"".join(each.sent for each in told),
+        )
 
     def _begin(self) -> Event | None:
         since, self._since = self._since, None
