@@ -82,6 +82,7 @@ def experiments(fleet: Fleet, scale: Scale) -> list[Experiment]:
                 ("p99_ms", "ms"),
                 ("cpu", "cores"),
                 ("memory", "MB"),
+                ("growth", "MB"),
             )
         )
         found.append(
@@ -114,6 +115,8 @@ def _measure(fleet: Fleet, scale: Scale, crowd: int, serving: Serving) -> Figure
                     target=_send_at, args=(producer, topic, scale.rate, range(1, total + 1))
                 )
                 sending.start()
+                listeners.listen(total // 4, scale.seconds + _WAIT_SECONDS)
+                quarter = memory_bytes(process.pid) / 1e6
                 listeners.listen(total, scale.seconds + _WAIT_SECONDS)
                 sending.join()
                 took = time.monotonic() - began
@@ -124,7 +127,13 @@ def _measure(fleet: Fleet, scale: Scale, crowd: int, serving: Serving) -> Figure
     if not len(heard):
         raise NothingMeasured("nobody heard anything")
     p50, p99 = np.percentile(heard, [50, 99])
-    return {"p50_ms": float(p50), "p99_ms": float(p99), "cpu": cpu, "memory": memory}
+    return {
+        "p50_ms": float(p50),
+        "p99_ms": float(p99),
+        "cpu": cpu,
+        "memory": memory,
+        "growth": max(memory - quarter, 0.1),
+    }
 
 
 def _send_at(producer: Producer, topic: str, rate: int, numbers: range) -> None:

@@ -61,7 +61,7 @@ class Listeners:
     def listen(self, until: int, seconds: float) -> None:
         """Read until every subscriber has heard of number `until`, or NotComplete."""
         deadline = time.monotonic() + seconds
-        waiting = len(self._listeners)
+        waiting = sum(each.expected <= until for each in self._listeners)
         while waiting:
             if time.monotonic() > deadline:
                 behind = min(each.expected for each in self._listeners)
