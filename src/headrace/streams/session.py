@@ -121,10 +121,13 @@ def stop_session() -> None:
     """Stop the session of this process and the Java behind it, if there is one."""
     from pyspark import SparkContext
 
+    from headrace.streams.fork_server import end_servers
+
     context = SparkContext._active_spark_context
     if context is not None:
         context.stop()
     end_java()
+    end_servers()
 
 
 def configuration(settings: StreamsSettings, *, scratch: Path) -> dict[str, str]:
@@ -187,7 +190,8 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    from headrace.streams.worker_daemon import write_launcher
+    from headrace.streams.fork_server import end_servers, start_server
+    from headrace.streams.worker_daemon import forks_of, write_launcher
 
     began = time.monotonic()
     scratch = tempfile.TemporaryDirectory(prefix="headrace-spark-")
@@ -197,6 +201,7 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     installed = _is_installed(settings.master, properties)
     if installed:
         properties["spark.pyspark.python"] = str(write_launcher(home, sys.executable))
+        start_server(forks_of(home))
     java.write_launcher(home, installed_workers=installed)
     (home / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
     builder = SparkSession.builder.master(settings.master).appName(name)
@@ -217,6 +222,7 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     except BaseException as error:
         announcement.withdraw()
         failed = SparkFailed(f"Spark did not start at {settings.master}: {error}")
+        end_servers()
         if ours:
             end_java()
         if not isinstance(error, Exception):

@@ -13,9 +13,13 @@ sources read. So it is given a Python that knows better (`write_launcher`).
 import os
 import shlex
 import socket
+import sys
 from pathlib import Path
 
 from pyspark import daemon
+
+from headrace.streams.fork_server import LAUNCHING
+from headrace.streams.preloading import preload
 
 _LAUNCHER = """\
 #!/bin/sh
@@ -23,12 +27,9 @@ case "$1 $2" in
     "-m pyspark.daemon")
         shift 2
         set -- -m headrace.streams.worker_daemon "$@" ;;
-    "-m pyspark.sql.streaming.transform_with_state_driver_worker")
-        exec >/dev/null ;;
-esac
+{launching}esac
 exec {python} "$@"
 """
-"""The second one looks at an operator with state before its query starts, and prints every step."""
 
 _worker = daemon.worker
 
@@ -37,9 +38,17 @@ def write_launcher(home: Path, python: str) -> Path:
     """A program that is this Python, but for what forks Spark's workers."""
     launcher = home / "bin" / "python"
     launcher.parent.mkdir(parents=True, exist_ok=True)
-    launcher.write_text(_LAUNCHER.format(python=shlex.quote(python)), encoding="utf-8")
+    launching = LAUNCHING.format(place=shlex.quote(str(forks_of(home))))
+    launcher.write_text(
+        _LAUNCHER.format(python=shlex.quote(python), launching=launching), encoding="utf-8"
+    )
     launcher.chmod(0o755)
     return launcher
+
+
+def forks_of(home: Path) -> Path:
+    """Where the launcher looks for who forks what Spark starts one by one (`fork_server`)."""
+    return home / "forks"
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
@@ -54,5 +63,6 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 
 if __name__ == "__main__":
+    preload(*sys.argv[1:])
     daemon.worker = worker
     daemon.manager()
