@@ -24,7 +24,6 @@ from headrace.console.widgets import (
 )
 from headrace.console.wording import ago, count, duration, moment, rate, size
 from headrace.kafka.connection import connect
-from headrace.streams.running import promoting
 from headrace.streams.running.places import is_local, root_of
 from headrace.streams.versions import Version, checked_version
 
@@ -284,6 +283,9 @@ async def _promote(console: Console, title: str) -> None:
         return
 
     def promote() -> None:
+        # Here, because it brings all that understands state, which is more than the console.
+        from headrace.streams.running import promoting
+
         root = root_of(settings.streams, _no_spark)
         version = Version(flow.flow, flow.version)
         promoting.promote(root, version, connect(settings.kafka), observatory.cluster)
