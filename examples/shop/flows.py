@@ -10,6 +10,9 @@ from headrace.streams.windows import session, tumbling
 
 flow = Flow("shop")
 
+ONE_TASK = {"parallelism": "1"}
+"""What a small shop has in a batch is work for one task, however many cores and partitions."""
+
 # What the database says: every change of its tables, as the capture tells it.
 ORDER = (
     "id bigint, customer int, item string, quantity int, total_cents bigint, country string, "
@@ -20,6 +23,7 @@ customers = flow.table(
     "id int, name string, city string, country string",
     key="id",
     format="debezium",
+    options=ONE_TASK,
 )
 rates = flow.table(
     "shop.public.tax_rates",
@@ -27,6 +31,7 @@ rates = flow.table(
     key="country",
     valid_from="since",
     format="debezium",
+    options=ONE_TASK,
 )
 order_changes = flow.stream(
     "shop.public.orders",
@@ -34,7 +39,7 @@ order_changes = flow.stream(
     time="placed_at",
     watermark=Watermark(out_of_order="5 seconds", idle_after="5 seconds"),
     format="debezium",
-    options={"unwrap": "true"},
+    options={"unwrap": "true", **ONE_TASK},
 )
 placed = order_changes.where("_op in ('c', 'r')")
 
@@ -46,6 +51,7 @@ def told_by_devices(topic: str, columns: str) -> Stream:
         f"session string, customer int, device string, occurred timestamp, sent timestamp, "
         f"{columns}",
         include=["timestamp"],
+        options=ONE_TASK,
     ).corrected_time(
         occurred="occurred",
         sent="sent",

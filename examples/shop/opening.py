@@ -47,6 +47,11 @@ class Premises:
         return self.directory / "headrace.toml"
 
     @property
+    def scratch(self) -> Path:
+        """Where programs keep what they need for a while."""
+        return self.directory / "tmp"
+
+    @property
     def state(self) -> Path:
         """Where `headrace up` says what it runs, and keeps the logs."""
         return self.directory / "up"
@@ -63,6 +68,7 @@ def opened(directory: Path, rate: float) -> Premises:
         views=f"127.0.0.1:{ports[2]}",
         database_port=ports[1],
     )
+    premises.scratch.mkdir()
     shutil.copy(Path(__file__).with_name(FLOWS), directory / FLOWS)
     premises.settings.write_text(_settings(premises, rate), encoding="utf-8")
     # PostgreSQL is another user where this one is root, and its data are in here.
@@ -99,8 +105,11 @@ partitions = 1
 checkpoints = "{directory / "flows"}"
 
 [streams.properties]
-# Sooner there and smaller: this Java has little to do.
+# Sooner there and smaller: this Java has little to do, and less than to compile how it is done.
 spark.driver.defaultJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+spark.local.dir = "{premises.scratch}"
+spark.sql.codegen.factoryMode = "NO_CODEGEN"
+spark.sql.codegen.wholeStage = "false"
 
 [[capture]]
 url = "{premises.database}"

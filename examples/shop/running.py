@@ -38,12 +38,19 @@ class Running:
 
     def __enter__(self) -> "Running":
         command = ("-m", "headrace", "--config", str(self._premises.settings), "up")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            # What is killed cannot tidy up; what it leaves goes with the shop.
+            "TMPDIR": str(self._premises.scratch),
+            # By default every thread gets a heap of its own from the C library.
+            "MALLOC_ARENA_MAX": "2",
+        }
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, *command],
                 cwd=self._premises.directory,
-                # By default every thread gets a heap of its own from the C library.
-                env={**os.environ, "PYTHONPATH": str(ROOT), "MALLOC_ARENA_MAX": "2"},
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
