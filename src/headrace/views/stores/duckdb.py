@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from headrace.clock import SystemClock
 from headrace.views.stores.changes import Chunk, joined
 from headrace.views.stores.columns import Conversion, converted, in_utc
 from headrace.views.stores.contract import Refusal, Shape
@@ -146,9 +145,6 @@ class DuckdbSession(RelationalSession):
     def _run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = self._connection.execute(sql, values).fetchall()
         return found
-
-    def _now(self) -> object:
-        return SystemClock().now_ms()
 
     def _positions_table(self) -> str:
         return (

@@ -3,8 +3,7 @@
 The server is told to be strict: what does not fit into a column is refused, and not cut to fit.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, ClassVar, Final
@@ -12,10 +11,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from headrace.clock import SystemClock
 from headrace.settings.address import shown
 from headrace.views.stores.changes import Chunk
 from headrace.views.stores.columns import Conversion, as_json, converted, on_the_wall, tuples
+from headrace.views.stores.connected import ConnectedSession
 from headrace.views.stores.contract import Shape
 from headrace.views.stores.errors import (
     InvalidStore,
@@ -26,7 +25,6 @@ from headrace.views.stores.errors import (
 from headrace.views.stores.kinds import Kind, kind_of
 from headrace.views.stores.relational import (
     POSITIONS,
-    RelationalSession,
     assignments,
     sql_type,
 )
@@ -108,14 +106,14 @@ class MariadbStore:
         return MariadbSession(self)
 
 
-class MariadbSession(RelationalSession):
+class MariadbSession(ConnectedSession):
     """A connection to MariaDB or MySQL."""
 
     locking: ClassVar[str] = " FOR UPDATE"
 
     def __init__(self, store: MariadbStore) -> None:
-        super().__init__()
         self._driver = _driver()
+        super().__init__(self._driver.Error, OSError)
         self._url = store.url
         with self._explained():
             self._connection = self._driver.connect(
@@ -134,41 +132,17 @@ class MariadbSession(RelationalSession):
         """See `Session`."""
         try:
             self._connection.ping(reconnect=False)
-        except (self._driver.Error, OSError):
+        except self._errors:
             return False
         return True
 
-    def close(self) -> None:
-        """See `Session`."""
-        with suppress(self._driver.Error):
-            self._connection.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._explained():
-            self._run("BEGIN")
-            try:
-                yield
-            except BaseException:
-                with suppress(self._driver.Error, OSError):
-                    self._run("ROLLBACK")
-                raise
-            self._run("COMMIT")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except (self._driver.Error, OSError) as error:
-            raise _meaning(error, self._url) from None
+    def _meaning(self, error: Any) -> StoreError:
+        return _meaning(error, self._url)
 
     def _run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall())
-
-    def _now(self) -> object:
-        return SystemClock().now_ms()
 
     def _positions_table(self) -> str:
         return (

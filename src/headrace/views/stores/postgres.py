@@ -5,8 +5,6 @@ one statement; rows without a key go into it directly.
 """
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
@@ -16,10 +14,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pyarrow as pa
 import pyarrow.csv
 
-from headrace.clock import SystemClock
 from headrace.settings.address import shown
 from headrace.views.stores.changes import Chunk
 from headrace.views.stores.columns import Conversion, as_json, converted, hexadecimal, in_utc
+from headrace.views.stores.connected import ConnectedSession
 from headrace.views.stores.contract import Shape
 from headrace.views.stores.errors import (
     InvalidStore,
@@ -30,7 +28,6 @@ from headrace.views.stores.errors import (
 from headrace.views.stores.kinds import Kind, kind_of
 from headrace.views.stores.relational import (
     POSITIONS,
-    RelationalSession,
     assignments,
     sql_type,
 )
@@ -95,14 +92,14 @@ class PostgresStore:
         return PostgresSession(self)
 
 
-class PostgresSession(RelationalSession):
+class PostgresSession(ConnectedSession):
     """A connection to PostgreSQL."""
 
     locking: ClassVar[str] = " FOR UPDATE"
 
     def __init__(self, store: PostgresStore) -> None:
-        super().__init__()
         self._driver = _driver()
+        super().__init__(self._driver.Error)
         self._url = store.url
         with self._explained():
             self._connection = self._driver.connect(**_parameters(store.url))
@@ -116,37 +113,13 @@ class PostgresSession(RelationalSession):
             return False
         return True
 
-    def close(self) -> None:
-        """See `Session`."""
-        with suppress(self._driver.Error):
-            self._connection.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._explained():
-            self._run("BEGIN")
-            try:
-                yield
-            except BaseException:
-                with suppress(self._driver.Error):
-                    self._run("ROLLBACK")
-                raise
-            self._run("COMMIT")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except self._driver.Error as error:
-            raise _meaning(error, self._url) from None
+    def _meaning(self, error: Any) -> StoreError:
+        return _meaning(error, self._url)
 
     def _run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall()) if cursor.description else []
-
-    def _now(self) -> object:
-        return SystemClock().now_ms()
 
     def _positions_table(self) -> str:
         return (

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final
 
+from headrace.clock import SystemClock
 from headrace.views.stores.changes import Chunk
 from headrace.views.stores.contract import (
     VERSION,
@@ -74,7 +75,13 @@ class RelationalSession(ABC):
         """See `Session`."""
         self._keep_positions()
         with self._transaction():
-            self._run(self._filled(self._claiming()), lane.writer, lane.place, VERSION, self._now())
+            self._run(
+                self._filled(self._claiming()),
+                lane.writer,
+                lane.place,
+                VERSION,
+                SystemClock().now_ms(),
+            )
             ((epoch, *found),) = self._run(
                 self._filled(
                     f"SELECT epoch, position, note FROM {POSITIONS} WHERE writer = ? AND place = ?"
@@ -107,7 +114,7 @@ class RelationalSession(ABC):
                 ),
                 position.number,
                 position.note,
-                self._now(),
+                SystemClock().now_ms(),
                 lane.writer,
                 lane.place,
             )
@@ -237,10 +244,6 @@ class RelationalSession(ABC):
     @abstractmethod
     def _run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a statement; its rows, if it has any."""
-
-    @abstractmethod
-    def _now(self) -> object:
-        """The time, as the table of positions has it."""
 
     @abstractmethod
     def _positions_table(self) -> str:

@@ -8,23 +8,20 @@ triggers keep in step with it:
 """
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from headrace.clock import SystemClock
 from headrace.views.stores.changes import Chunk
 from headrace.views.stores.columns import Conversion, as_iso, as_json, converted, tuples
+from headrace.views.stores.connected import ConnectedSession
 from headrace.views.stores.contract import Shape
 from headrace.views.stores.errors import ColumnsRefused, StoreError, StoreRefused, StoreUnreachable
 from headrace.views.stores.kinds import Kind, kind_of
 from headrace.views.stores.relational import (
     POSITIONS,
-    RelationalSession,
     assignments,
     sql_type,
 )
@@ -76,13 +73,14 @@ class SqliteStore:
         return SqliteSession(self)
 
 
-class SqliteSession(RelationalSession):
+class SqliteSession(ConnectedSession):
     """A connection to a SQLite file."""
 
     mark: ClassVar[str] = "?"
+    beginning: ClassVar[str] = "BEGIN IMMEDIATE"
 
     def __init__(self, store: SqliteStore) -> None:
-        super().__init__()
+        super().__init__(sqlite3.Error)
         self._store = store
         fresh = not Path(store.path).exists()
         with self._explained():
@@ -102,35 +100,12 @@ class SqliteSession(RelationalSession):
         """See `Session`; a file does not go away, or others would notice too."""
         return Path(self._store.path).exists()
 
-    def close(self) -> None:
-        """See `Session`."""
-        with suppress(sqlite3.Error):
-            self._connection.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._explained():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
-                raise
-            self._run("COMMIT")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _meaning(error, self._store.path) from None
+    def _meaning(self, error: Any) -> StoreError:
+        return _meaning(error, self._store.path)
 
     def _run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, values).fetchall()
-
-    def _now(self) -> object:
-        return SystemClock().now_ms()
+        found: list[tuple[Any, ...]] = self._connection.execute(sql, values).fetchall()
+        return found
 
     def _positions_table(self) -> str:
         return (
