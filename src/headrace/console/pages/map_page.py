@@ -10,12 +10,12 @@ from headrace.console.observing.graph import Edge, Graph, Node, graph_of
 from headrace.console.widgets import chart, empty, facts, heading
 from headrace.console.wording import count, rate, short
 
-_WIDTH: Final = 176
+_WIDTH: Final = 212
 _HEIGHT: Final = 46
-_GAP_X: Final = 84
+_GAP_X: Final = 72
 _GAP_Y: Final = 16
 _TOP: Final = 26
-_LETTERS: Final = 20
+_LETTERS: Final = 22
 _NAMES: Final = {
     "database": "Databases",
     "topic": "Topics",
