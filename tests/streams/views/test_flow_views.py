@@ -18,6 +18,7 @@ from headrace.views.migrating import await_built
 from headrace.views.registry import read_registry
 from tests.clusters import Cluster
 from tests.streams.topics import Topics
+from tests.views.serving.feeds import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,12 +108,12 @@ def test_a_version_of_a_flow_brings_its_views_along(
         assert views.count(f"{name}.v2", after=after) == 2
         found = views.diff(name, f"{name}.v2")
         assert (found["same"], found["only_in_other"]) == (1, 1)
+        followed = views.follow(name)
+        assert len(until(followed, "up-to-date")[0].data["rows"]) == 1
         root = root_of(settings.streams, lambda: spark)
         promote(root, Version(name, "v2"), connect(settings.kafka), kafka)
-        await_built(views, f"{name}.v2")
-        deadline = 100
-        while views.count(name) != 2 and deadline:
-            deadline -= 1
+        *_, snapshot = until(followed, "snapshot")
+        assert len(snapshot.data["rows"]) == 2
         assert views.count(name, after=after) == 2
 
 

@@ -186,7 +186,7 @@ def test_tokens_open_their_views_and_nothing_else(
             forbidden()
         assert refused.value.status == status
     with urllib.request.urlopen(
-        f"{server.url}/views/secrets/a?access_token=reads-everything"
+        f"{server.url}/views/secrets/a?access_token=reads-everything&after={after}"
     ) as it:
         assert json.load(it)["row"] == {"id": "a"}
 
