@@ -65,7 +65,10 @@ class PairsByRow(StatefulProcessor):
     def _keep(self, events: dict[str, list[Any]], watermark: int) -> None:
         bounds = {LEFT: watermark / 1000 - self.BOUND, RIGHT: watermark / 1000}
         for side, rows in events.items():
-            self._kept[side].put([(v, at) for v, at in rows if at >= bounds[side]])
+            if kept := [(v, at) for v, at in rows if at >= bounds[side]]:
+                self._kept[side].put(kept)
+            else:
+                self._kept[side].clear()
 
 
 class EnrichmentByRow(StatefulProcessor):
