@@ -153,7 +153,7 @@ def _read_int(stream: Any) -> int:
     from pyspark.serializers import read_int
 
     try:
-        return int(read_int(stream))
+        return int(read_int(stream))  # type: ignore[no-untyped-call]
     except (EOFError, ConnectionError):
         os._exit(0)
 
