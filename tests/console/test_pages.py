@@ -317,6 +317,28 @@ def test_the_keyboard_reaches_the_menu_and_the_map(visitor: Visitor) -> None:
     assert any(each.startswith("/flow") for each in reached)
 
 
+def test_a_flow_is_rebuilt_as_a_new_version_and_promoted(visitor: Visitor, shop: Shop) -> None:
+    eventually(lambda: shop.up.doing("shop") == "running")
+    page = visitor.go("/flow?title=shop")
+    page.get_by_role("button", name="Rebuild").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name of the version").fill("v2")
+    dialog.get_by_role("button", name="Rebuild").click()
+    expect(page.get_by_text("v2 is being built.")).to_be_visible()
+    eventually(lambda: shop.up.doing("shop@v2") == "running")
+    page.goto(f"{shop.address}/flow?title=shop%40v2")
+    expect(page.locator(".hr-main .hr-tag").first).to_have_text("running")
+    eventually(lambda: _end(shop, "order-states.v2") > 0)
+    visitor.picture("rebuilt")
+    page.get_by_role("button", name="Promote").click()
+    page.get_by_role("button", name="Promote it").click()
+    expect(page.get_by_text("v2 is the current version.")).to_be_visible()
+    eventually(lambda: shop.up.doing("shop@v2") == "" and shop.up.doing("shop") == "running")
+    noted = (shop.up.directory / "headrace-audit.jsonl").read_text()
+    assert '"rebuild flow"' in noted
+    assert '"promote flow"' in noted
+
+
 def _search_until(page: Page, found: Locator) -> None:
     """Search again and again, for what may take a while to be written."""
 

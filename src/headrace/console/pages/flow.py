@@ -2,7 +2,7 @@
 
 import html
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from nicegui import ui
@@ -58,10 +58,33 @@ def _show(console: Console, title: str) -> None:
             heading(title)
             state = tag("", "idle")
         _actions(console, title)
+    body = ui.column().classes("w-full")
+    drawn: list[str] = []
+
+    def appear() -> None:
+        """Show what there is, also of a version that begins to run while one looks."""
+        now = "nothing" if row() is None else "flow"
+        if now in drawn or "flow" in drawn:
+            return
+        drawn.append(now)
+        body.clear()
+        with body:
+            if now == "flow":
+                _details(console, row, state)
+            else:
+                empty(
+                    "waves",
+                    f"There is no flow {title}",
+                    "If it starts, it appears here. See the list of flows.",
+                    "/flows",
+                )
+
+    live(appear)
+
+
+def _details(console: Console, row: Callable[[], FlowRow | None], state: ui.label) -> None:
     found = row()
-    if found is None:
-        empty("waves", f"There is no flow {title}", "See the list of flows.", "/flows")
-        return
+    assert found is not None
 
     def known(flow: FlowRow) -> dict[str, str]:
         part = _part_of(console, flow)
