@@ -108,6 +108,7 @@ checkpoints = "{directory / "flows"}"
 # Sooner there and smaller: this Java has little to do, and less than to compile how it is done.
 spark.driver.defaultJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 spark.local.dir = "{premises.scratch}"
+spark.python.factory.idleWorkerMaxPoolSize = "4"
 spark.sql.codegen.factoryMode = "NO_CODEGEN"
 spark.sql.codegen.wholeStage = "false"
 
