@@ -143,14 +143,14 @@ class AveragingLast(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Called once per task."""
-        self._last = handle.getListState("last", "expires timestamp, id bigint, price bigint")
+        self._last = handle.getListState("last", "expires double, id bigint, price bigint")
 
     def handleInputRows(  # noqa: N802
         self, key: Any, rows: Iterator[Row], timer_values: Any
     ) -> Iterator[Row]:
         """Called once per key."""
         known = [tuple(each) for each in self._last.get()]
-        known += [(row["expires"], row["id"], row["price"]) for row in rows]
+        known += [(row["expires"].timestamp(), row["id"], row["price"]) for row in rows]
         last = sorted(known)[-10:]
         self._last.put(last)
         yield Row(seller=key[0], price=sum(price for _, _, price in last) / len(last))

@@ -19,7 +19,7 @@ from examples.shop.verdict import Verdict
 from headrace.errors import HeadraceError
 
 _READY_SECONDS: Final = 600.0
-_AGREE_SECONDS: Final = 180.0
+_AGREE_SECONDS: Final = 400.0
 """How long the last orders may take to be everywhere, also after something was killed."""
 
 _LOOK_SECONDS: Final = 1.0
