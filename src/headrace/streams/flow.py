@@ -90,7 +90,9 @@ class Flow:
         from headrace.streams.session import spark_session
 
         if self._spark is None:
-            self._spark = spark_session(self.settings.streams, name=self._name)
+            together = [self, *(self._launch.flows if self._launch is not None else ())]
+            delta = any(each._writes_delta for each in together)
+            self._spark = spark_session(self.settings.streams, name=self._name, delta=delta)
         return self._spark
 
     def stream(
@@ -382,6 +384,13 @@ class Flow:
 
         return FlowRun(self, once=once, rebuild=rebuild).start()
 
+    @property
+    def _writes_delta(self) -> bool:
+        """Whether a Spark that is started for this flow has to be one that knows Delta."""
+        wanted = self._launch is None or self._launch.wants(self)
+        stored = (each for each in self.outputs if isinstance(each, StoreOutput))
+        return wanted and any(each.delta is not None for each in stored)
+
     def _stored(
         self,
         name: str,
@@ -399,7 +408,7 @@ class Flow:
         own = rows.key if isinstance(rows, Table) else ()
         keys = own if key is None else (key,) if isinstance(key, str) else tuple(key)
         require_columns(keys, node, f"sink {table or name}")
-        return StoreOutput(
+        output = StoreOutput(
             name=checked_name(name or str(table), "output"),
             node=node,
             store=store_of(to),
@@ -407,6 +416,12 @@ class Flow:
             key=keys,
             dead_letters=None if dead_letters is None else checked_name(dead_letters, "topic"),
         )
+        if dead_letters is not None and output.delta is not None:
+            raise InvalidFlow(
+                "A Delta table takes a batch as a whole or not at all, so there are no dead letters"
+                "; leave out what it would refuse with where()."
+            )
+        return output
 
     def _added(self, read: ReadTopics) -> ReadTopics:
         self._reads.append(read)

@@ -14,6 +14,7 @@ from headrace.streams.stateful import LateRows, operator_of
 if TYPE_CHECKING:
     from headrace.streams.sinks.contract import Sink
     from headrace.views.stores import Store
+    from headrace.views.stores.delta import DeltaStore
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +78,13 @@ class StoreOutput:
     key: tuple[str, ...] = ()
     dead_letters: str | None = None
     """The topic for rows that the store refuses, if there is one."""
+
+    @property
+    def delta(self) -> "DeltaStore | None":
+        """The store if it is one of Delta tables, which Spark itself writes."""
+        from headrace.views.stores.delta import DeltaStore
+
+        return self.store if isinstance(self.store, DeltaStore) else None
 
     @property
     def label(self) -> tuple[str, str]:

@@ -82,11 +82,12 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def spark_session(
-    settings: StreamsSettings | None = None, *, name: str = "headrace"
+    settings: StreamsSettings | None = None, *, name: str = "headrace", delta: bool = False
 ) -> "SparkSession":
     """The session of this process, started if there is none yet; a few seconds the first time.
 
-    One that is there already is used as it is, with whatever it was set up for.
+    One that is there already is used as it is, with whatever it was set up for. With `delta`, one
+    that is started can write Delta tables.
     """
     try:
         from pyspark.sql import SparkSession
@@ -98,7 +99,7 @@ def spark_session(
         return running
     if (running := SparkSession._instantiatedSession) is not None and not _stopped(running):
         return running
-    return _start(settings or StreamsSettings(), find_java(), name)
+    return _start(settings or StreamsSettings(), find_java(), name, delta=delta)
 
 
 def stateful_session(spark: "SparkSession") -> "SparkSession":
@@ -186,7 +187,9 @@ def _is_here(master: str) -> bool:
     return master.startswith("local") or host.startswith("127.") or host == "localhost"
 
 
-def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
+def _start(
+    settings: StreamsSettings, java: Java, name: str, *, delta: bool = False
+) -> "SparkSession":
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
@@ -198,6 +201,12 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
     atexit.register(scratch.cleanup)
     home = Path(scratch.name)
     properties = configuration(settings, scratch=home)
+    advice = ""
+    if delta:
+        from headrace.streams.sinks.delta_library import reason_not_started, with_library
+
+        properties = with_library(properties)
+        advice = reason_not_started(properties)
     installed = _is_installed(settings.master, properties)
     if installed:
         properties["spark.pyspark.python"] = str(write_launcher(home, sys.executable))
@@ -221,7 +230,7 @@ def _start(settings: StreamsSettings, java: Java, name: str) -> "SparkSession":
             session = builder.getOrCreate()
     except BaseException as error:
         announcement.withdraw()
-        failed = SparkFailed(f"Spark did not start at {settings.master}: {error}")
+        failed = SparkFailed(f"Spark did not start at {settings.master}: {error}{advice}")
         end_servers()
         if ours:
             end_java()

@@ -42,6 +42,24 @@ def cache_directory() -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "headrace" / "connector"
 
 
+def ivy_settings(directory: Path) -> Path:
+    """The file that tells Ivy where to look, written into the directory that jars are kept in."""
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = directory / "ivysettings.xml"
+    settings.write_text(_SETTINGS, encoding="utf-8")
+    return settings
+
+
+def file_name(package: str) -> str:
+    """What Spark calls the jar of a package in the directory that it keeps jars in.
+
+    >>> file_name("org.apache.kafka:kafka-clients:3.9.2")
+    'org.apache.kafka_kafka-clients-3.9.2.jar'
+    """
+    group, artifact, version = package.split(":")
+    return f"{group}_{artifact}-{version}.jar"
+
+
 def ensure_connector(spark: "SparkSession", directory: Path | None = None) -> None:
     """Make Spark's Kafka connector known to a session; doing it again changes nothing.
 
@@ -51,7 +69,7 @@ def ensure_connector(spark: "SparkSession", directory: Path | None = None) -> No
         return
     directory = directory or cache_directory()
     for package in PACKAGES:
-        kept = directory / "jars" / _file_name(package)
+        kept = directory / "jars" / file_name(package)
         if kept.is_file():
             spark.sql(f"ADD JAR '{kept}'")
         else:
@@ -79,17 +97,10 @@ def _is_known(spark: "SparkSession") -> bool:
     return True
 
 
-def _file_name(package: str) -> str:
-    group, artifact, version = package.split(":")
-    return f"{group}_{artifact}-{version}.jar"
-
-
 def _fetch(spark: "SparkSession", package: str, directory: Path) -> None:
     java: Any = spark.sparkContext._jvm
     system = java.java.lang.System
-    directory.mkdir(parents=True, exist_ok=True)
-    settings = directory / "ivysettings.xml"
-    settings.write_text(_SETTINGS, encoding="utf-8")
+    settings = ivy_settings(directory)
     before = {name: system.getProperty(name) for name in (_SETTINGS_PROPERTY, _CACHE_PROPERTY)}
     if before[_SETTINGS_PROPERTY] is None:
         # Whoever has settings of their own, for a mirror, keeps them.
@@ -107,7 +118,7 @@ def _fetch(spark: "SparkSession", package: str, directory: Path) -> None:
             f"fetched: {lines[0] if lines else type(error).__name__} It is fetched once, from the "
             "public Maven repository or the one that spark.jars.ivySettings in [streams.properties]"
             f" names. Without a network, put the jars into {directory / 'jars'}, as "
-            f"{_file_name(package)} and so on; or leave the trigger out."
+            f"{file_name(package)} and so on; or leave the trigger out."
         ) from None
     finally:
         system.setErr(errors)

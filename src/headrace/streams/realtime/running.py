@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.streams.realtime.jars import see_connector
 from headrace.streams.running.query import Prepared, QueryRun
-from headrace.streams.sinks.contract import Batch
+from headrace.streams.sinks.contract import Batch, BatchSink
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -50,6 +50,7 @@ class RealtimeRun(QueryRun):
     def _started(self) -> "StreamingQuery":
         prepared = self._prepared
         assert isinstance(prepared, RealtimePrepared)
+        assert not isinstance(prepared.sink, BatchSink)
         prepared.sink.begin(Batch(prepared.name, 0, 1))
         see_connector(prepared.rows.sparkSession)
         writer = (

@@ -16,7 +16,7 @@ from headrace.streams.operators import states_of
 from headrace.streams.outputs import Output
 from headrace.streams.running.state import state_shape
 from headrace.streams.sinks.applying import Applied, apply, identity, partitions_of, written
-from headrace.streams.sinks.contract import Batch, Sink
+from headrace.streams.sinks.contract import AnySink, Batch
 from headrace.streams.stateful import Stateful
 from headrace.streams.time.standing import Standing, standing_of
 from headrace.streams.writing import compile_output
@@ -34,7 +34,7 @@ class Branch:
     """One of the outputs: what it makes of a batch of the operator, and where that goes."""
 
     output: Output
-    sink: Sink
+    sink: AnySink
     rows: "Callable[[DataFrame], DataFrame]"
 
 
@@ -69,7 +69,7 @@ def told(
     operator: Stateful,
     outputs: Sequence[Output],
     connector: "Connector",
-    sink_of: Callable[[Output], Sink],
+    sink_of: Callable[[Output], AnySink],
     stored: "Sequence[StoredOperator]" = (),
 ) -> Told:
     """Compile an operator and what its outputs make of it.

@@ -14,7 +14,7 @@ from headrace.streams.running.query import Prepared
 from headrace.streams.running.stage import Stage
 from headrace.streams.running.state import inputs_of, output_mode, state_shape
 from headrace.streams.session import stateful_session
-from headrace.streams.sinks.contract import Sink
+from headrace.streams.sinks.contract import AnySink
 from headrace.streams.stateful import operator_of
 from headrace.streams.writing import as_records, compile_output
 
@@ -75,7 +75,7 @@ def _prepare_realtime(stage: Stage, output: TopicOutput, checkpoint: Checkpoint)
     return RealtimePrepared(title, output, rows, sink, checkpoint, "update", options=options)
 
 
-def _sink(flow: "Flow", output: Output) -> Sink:
+def _sink(flow: "Flow", output: Output) -> AnySink:
     from headrace.streams.sinks.topic import Delivery, TopicSink
 
     kafka = flow.settings.kafka
@@ -91,6 +91,12 @@ def _sink(flow: "Flow", output: Output) -> Sink:
             )
         case DeadLetterOutput():
             return TopicSink(kafka, output.topic)
+        case StoreOutput(delta=store) if store is not None:
+            from headrace.streams.sinks.delta import DeltaSink
+            from headrace.streams.sinks.delta_library import require_library
+
+            require_library(flow.spark)
+            return DeltaSink(store.location, output.table, output.key)
         case StoreOutput():
             from headrace.streams.sinks.storing import StoreSink
 

@@ -18,7 +18,7 @@ from headrace.streams.running.gate import BatchGate, Closed
 from headrace.streams.running.noting import ViewNotes
 from headrace.streams.running.progress import QueryState, Tally
 from headrace.streams.sinks.applying import foreach_batch, written
-from headrace.streams.sinks.contract import Sink
+from headrace.streams.sinks.contract import AnySink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +44,7 @@ class Prepared:
     flow: str
     output: Output
     rows: "DataFrame"
-    sink: Sink
+    sink: AnySink
     checkpoint: Checkpoint
     mode: str = "append"
     told: Told | None = None

@@ -12,7 +12,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.streams.sinks.contract import Batch, Outcome, Overtaken, Sink, Written
+from headrace.streams.sinks.contract import (
+    AnySink,
+    Batch,
+    BatchSink,
+    Outcome,
+    Overtaken,
+    Sink,
+    Written,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,21 +53,26 @@ class Applied:
     """Rows that were not taken, and that went somewhere else."""
 
 
-def written(rows: "DataFrame", sink: Sink) -> "DataFrame":
+def written(rows: "DataFrame", sink: AnySink) -> "DataFrame":
     """Rows as what becomes of them when they are written: evaluating this writes them.
 
     Only `apply` and what `foreach_batch` returns can do that, for they say of which batch it is.
+    Rows of a sink that takes whole batches stay what they are.
     """
-    return rows.mapInArrow(_writing(sink), _WRITTEN)
+    return rows if isinstance(sink, BatchSink) else rows.mapInArrow(_writing(sink), _WRITTEN)
 
 
-def apply(sink: Sink, batch: Batch, places: "DataFrame") -> Applied:
+def apply(sink: AnySink, batch: Batch, places: "DataFrame") -> Applied:
     """Write the rows of a batch, given as `written` has them, each place once.
 
     Raises what `Sink.begin` raises, Overtaken if a place turns out to have a newer batch, and what
     Spark raises when a task fails for good. Whatever was written by then stays, and is recognised
     when the batch comes again.
     """
+    if isinstance(sink, BatchSink):
+        done = sink.write_batch(batch, places)
+        repeated = int(done.outcome is Outcome.REPEATED)
+        return Applied(batch, done.rows, done.bytes, repeated, done.refused)
     sink.begin(batch)
     with _told_to_tasks(batch, places):
         # One small row for each place. `DataFrame.collect` would have them planned once more.
@@ -80,7 +93,7 @@ def apply(sink: Sink, batch: Batch, places: "DataFrame") -> Applied:
 
 
 def foreach_batch(
-    sink: Sink, name: str, tell: Callable[[Applied], None] = lambda applied: None
+    sink: AnySink, name: str, tell: Callable[[Applied], None] = lambda applied: None
 ) -> Callable[["DataFrame", int], None]:
     """What `foreachBatch` of a `written` stream wants; `tell` hears of every batch applied."""
 

@@ -16,12 +16,13 @@ Intuitively: the batch's number is the position in the output, as an offset is i
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 
 class SinkError(HeadraceError):
@@ -133,3 +134,22 @@ class Sink(Protocol):
             PartitionsChanged: This place was written with another number of partitions.
         """
         ...
+
+
+@runtime_checkable
+class BatchSink(Protocol):
+    """Where whole batches go, exactly once, by something of Spark's that writes them.
+
+    A place is then the whole batch: for one query, let `last` be the batch that is remembered.
+    """
+
+    def write_batch(self, batch: Batch, rows: "DataFrame") -> Written:
+        """Write the rows of a batch, and remember its number, both or neither.
+
+        Called in the driver. If the batch was written before, nothing is written.
+        """
+        ...
+
+
+AnySink: TypeAlias = Sink | BatchSink
+"""Where the rows of a query can go."""

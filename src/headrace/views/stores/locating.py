@@ -19,6 +19,7 @@ SCHEMES: Final = {
     "elasticsearch": "elasticsearch://user:password@host:9200",
     "elasticsearch+https": "elasticsearch+https://user:password@host:9200, which is with TLS",
     "parquet": "parquet:///directory, or parquet:////var/lib/directory from the root",
+    "delta": "delta:///directory, or delta+s3a://bucket/directory and the like",
     "duckdb": "duckdb:///file.duckdb",
     "sqlite": "sqlite:///file.db, or sqlite:////directory/file.db from the root",
 }
@@ -68,11 +69,20 @@ def store_of(url: str) -> Store:
 
             _options(url)
             return ParquetStore(_file(url))
+        case "delta":
+            from headrace.views.stores.delta import DeltaStore
+
+            _options(url)
+            return DeltaStore(_file(url))
         case "duckdb":
             from headrace.views.stores.duckdb import DuckdbStore
 
             _options(url)
             return DuckdbStore(_file(url))
+    if parts.scheme.startswith("delta+"):
+        from headrace.views.stores.delta import DeltaStore
+
+        return DeltaStore(url.removeprefix("delta+"))
     raise InvalidStore(
         f"{shown(url)} names no store; a URL begins with one of "
         f"{', '.join(f'{each}://' for each in SCHEMES)}."
