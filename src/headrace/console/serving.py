@@ -58,6 +58,8 @@ def serve(settings: Settings, ready: Callable[[str], None] = lambda address: Non
     app.on_startup(lambda: ready(join_address(host, port)))
     app.on_shutdown(observatory.stop)
     app.on_shutdown(alerts.close)
+    # NiceGUI would take a console that somebody's test has started for a test of its own.
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
     ui.run(
         host=host,
         port=port,

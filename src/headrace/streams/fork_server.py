@@ -84,13 +84,11 @@ def serve(place: Path) -> None:
     """Fork a process for every request until stdin ends."""
     preload(_SOURCES, _OPERATORS)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    pipe = place / "requests"
-    os.mkfifo(pipe, 0o600)
-    # Also open for writing: otherwise it would end with whoever writes.
-    requests = os.open(pipe, os.O_RDWR)
-    unfinished = place / "pid.unfinished"
-    unfinished.write_text(str(os.getpid()), encoding="ascii")
-    unfinished.rename(place / "pid")
+    try:
+        requests = _announced(place)
+    except FileNotFoundError:
+        # Whoever wanted it has ended meanwhile, and the directory is gone.
+        return
     poller = select.poll()
     for each in (0, requests):
         poller.register(each, select.POLLIN)
@@ -101,6 +99,18 @@ def serve(place: Path) -> None:
             if os.fork() == 0:
                 os.close(requests)
                 _become(module, place / name)
+
+
+def _announced(place: Path) -> int:
+    """Make the pipe of requests, and say who reads it; the pipe's descriptor."""
+    pipe = place / "requests"
+    os.mkfifo(pipe, 0o600)
+    # Also open for writing: otherwise it would end with whoever writes.
+    requests = os.open(pipe, os.O_RDWR)
+    unfinished = place / "pid.unfinished"
+    unfinished.write_text(str(os.getpid()), encoding="ascii")
+    unfinished.rename(place / "pid")
+    return requests
 
 
 def _become(module: str, environment: Path) -> None:

@@ -84,8 +84,10 @@ class Dump:
     def _receive(self, seconds: float) -> list[bytes]:
         pending = getattr(self._socket, "pending", None)
         if not (pending is not None and pending()):
-            ready, _, _ = select.select([self._socket], [], [], seconds)
-            if not ready:
+            # Not select(), which knows no descriptors beyond 1023.
+            arrival = select.poll()
+            arrival.register(self._socket, select.POLLIN)
+            if not arrival.poll(seconds * 1000):
                 return []
         try:
             received = self._socket.recv(_RECEIVE)

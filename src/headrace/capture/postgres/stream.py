@@ -44,6 +44,9 @@ class PostgresStream:
         self._start = start
         self._reached = self._confirmed = lsn_number(start)
         self._failures = driver().Error
+        # Not select(), which knows no descriptors beyond 1023.
+        self._arrival = select.poll()
+        self._arrival.register(connection, select.POLLIN)
         self._cursor = connection.cursor()
         try:
             self._cursor.start_replication(
@@ -71,7 +74,7 @@ class PostgresStream:
         try:
             events = self._received()
             if not events:
-                select.select([self._connection], [], [], seconds)
+                self._arrival.poll(seconds * 1000)
                 events = self._received()
         except self._failures as error:
             raise meaning_of(error, self._url) from None
