@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 _BAR = 24
 _OBJECTS_PER_COLLECTION = 100_000
-"""How many objects are made before Python looks for cycles, of which changes have none.
-
-By default it does so every few hundred, which takes a fifth of the time of a backlog.
-"""
+"""How many objects are made before Python looks for cycles, of which changes have none."""
 
 
 def run(
